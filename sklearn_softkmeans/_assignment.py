@@ -1,0 +1,300 @@
+"""The E-step on arrays: rows, centres and sigma in, responsibilities and their sums out."""
+
+from contextlib import nullcontext
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+# Rows in a chunk: the chunk and its scores together take about 256 KiB, half of a small L2 cache.
+_CHUNK_BYTES = 2**18
+_MAX_WIDTH = 512
+_LANES = 32  # every row is computed in a full vector, so that equal rows give equal bits
+
+# Groups of chunks: enough for any number of threads, and bounded in the memory of their sums.
+_MAX_TASKS = 64
+_MAX_TASK_BYTES = 2**26
+_SERIAL_WORK = 2**19  # operations below which one thread is faster
+
+# Allowed error of a responsibility by the rounding of scores, for each working precision.
+_TOLERANCE = {np.dtype(np.float64): 2e-13, np.dtype(np.float32): 1e-6}
+
+# sigma is kept within these factors of the unit of the frame. Nothing is lost: below, every gap
+# between two different distances is hard, and above, all scores are equal to rounding.
+_SMALLEST_SIGMA = 1e-140
+_LARGEST_SIGMA = 1e120
+
+
+class Statistics(NamedTuple):
+    """Sums over rows, in the frame: all that the M-step needs."""
+
+    sums: np.ndarray  # (n_clusters, n_features)
+    mass: np.ndarray  # (n_clusters,)
+    objective: float
+
+
+class Assignment(NamedTuple):
+    """Labels of rows with the totals that belong to them, in the unit of X."""
+
+    labels: np.ndarray
+    mass: np.ndarray
+    inertia: float
+    objective: float
+
+
+class Problem:
+    """Rows of X, their weights, and the frame (x - origin) / unit in which kernels work.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_samples, n_features)
+        float32 or float64; C-contiguous, or CSR in canonical format.
+    sample_weight : ndarray of shape (n_samples,), optional
+        float64; None stands for unit weights.
+    origin : ndarray of shape (n_features,)
+        A point near the rows, ignored where X is sparse.
+    size : float
+        A length of the order of the distances between rows and origin.
+    resident : bool
+        Keep a copy of dense rows in the frame, for many passes.
+    single : bool
+        Allow single precision where X has it and the result allows it.
+    """
+
+    def __init__(self, X, sample_weight=None, *, origin, size, resident=False, single=True):
+        self.X = X
+        self.sample_weight = sample_weight
+        self.is_sparse = sparse.issparse(X)
+        self.n_samples, self.n_features = X.shape
+        zero = np.zeros(self.n_features)
+        self.origin = zero if self.is_sparse else np.asarray(origin, dtype=np.float64)
+        self.size = float(size)
+        self.unit = _power_of_two(self.size)
+        self._resident = resident and not self.is_sparse
+        self._single = single and not self.is_sparse and X.dtype == np.float32
+        self._blocks = {}
+
+    # --------------------------------------------------------------------------- frame
+
+    def into_frame(self, centers):
+        return (np.asarray(centers, dtype=np.float64) - self.origin) / self.unit
+
+    def out_of_frame(self, centers):
+        return centers * self.unit + self.origin
+
+    def rows_in_frame(self, ids):
+        """Some rows as a dense array in the frame."""
+        rows = self.X[ids]
+        rows = rows.toarray() if self.is_sparse else rows
+        return self.into_frame(rows)
+
+    @cached_property
+    def weights(self):
+        """Weights of all rows; ones, without memory, where none were given."""
+        if self.sample_weight is None:
+            return np.broadcast_to(1.0, self.n_samples)
+        return self.sample_weight
+
+    # ---------------------------------------------------------------------- the passes
+
+    def statistics(self, centers, sigma, alpha):
+        """E-step of a fit: sums, mass and free energy. All in the frame, sigma too."""
+        outputs = self._run(centers, sigma, alpha, sums=True)
+        objective = float(outputs.totals[:, 0].sum())
+        return Statistics(_add_in_order(outputs.sums), _add_in_order(outputs.mass), objective)
+
+    def row_objective(self, centers, sigma, alpha):
+        """Free energy of each row, in the frame; the squared distance where sigma = 0."""
+        return self._run(centers, sigma, alpha, objective=np.empty(self.n_samples)).objective
+
+    def gaps(self, centers):
+        """Difference of the two smallest squared distances of each row, in the frame."""
+        return self._run(centers, 0.0, 1.0, gaps=np.empty(self.n_samples)).gaps
+
+    def assign(self, centers, sigma, alpha):
+        """Labels, mass, inertia and free energy at the given centres, in the unit of X."""
+        labels = np.empty(self.n_samples, dtype=np.int32)
+        outputs = self._run(centers, sigma, alpha, labels=labels, sums=True)
+        objective, inertia, _ = outputs.totals.sum(axis=0) * self.unit**2
+        return Assignment(labels, _add_in_order(outputs.mass), float(inertia), float(objective))
+
+    def labels(self, centers, sigma, alpha):
+        labels = np.empty(self.n_samples, dtype=np.int32)
+        return self._run(centers, sigma, alpha, labels=labels).labels
+
+    def responsibilities(self, centers, sigma, alpha):
+        resp = np.empty((self.n_samples, len(centers)), dtype=self.X.dtype)
+        return self._run(centers, sigma, alpha, responsibilities=resp).responsibilities
+
+    def sq_distances(self, centers, closest):
+        """min(closest, squared distances) to a few centres, in the frame, from differences."""
+        from ._kernels.rows import sq_distances_to
+
+        result = np.empty((len(centers), self.n_samples))
+        n_tasks = self._n_tasks(1, self.n_samples, len(centers))
+        centers = np.ascontiguousarray(centers)
+        sq_distances_to(n_tasks, self._rows(), centers, _sq_norms(centers), closest, result)
+        return result
+
+    def row_keys(self):
+        """One number for each row that depends on its content alone."""
+        from ._kernels.rows import row_keys
+
+        direction = np.random.RandomState(0).uniform(-1.0, 1.0, self.n_features)
+        keys = np.empty(self.n_samples)
+        row_keys(self._n_tasks(1, self.n_samples, 1), self._rows(), direction, keys)
+        return keys
+
+    # ---------------------------------------------------------------------- machinery
+
+    def _run(self, centers, sigma, alpha, *, sums=False, **wanted):
+        from ._kernels.simplex import map_of
+        from ._kernels.steps import Outputs, pass_over_rows
+
+        if centers.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has {self.n_features} features, but the cluster centers have "
+                f"{centers.shape[1]}."
+            )
+        tails = "responsibilities" in wanted
+        model = self._model(np.ascontiguousarray(centers), sigma, alpha, tails)
+        width, n_tasks = self._layout(len(centers), model.bias.dtype.itemsize, sums)
+        outputs = Outputs(
+            responsibilities=wanted.get("responsibilities", np.empty((0, 0), self.X.dtype)),
+            labels=wanted.get("labels", np.empty(0, np.int32)),
+            objective=wanted.get("objective", np.empty(0)),
+            gaps=wanted.get("gaps", np.empty(0)),
+            sums=np.zeros((n_tasks if sums else 0, *centers.shape)),
+            mass=np.zeros((n_tasks if sums else 0, len(centers))),
+            totals=np.zeros((n_tasks, 3)),
+        )
+        weights = np.empty(0) if self.sample_weight is None else self.sample_weight
+        with _one_blas_thread(self.is_sparse):
+            rows = self._rows(model.bias.dtype, width)
+            pass_over_rows(n_tasks, width, rows, weights, model, map_of(alpha), outputs)
+        if outputs.totals[:, 2].any():
+            raise ValueError(
+                "The squared distances between X and the cluster centers overflow "
+                f"{np.dtype(np.float64)}. Scale X down, for example with StandardScaler."
+            )
+        return outputs
+
+    def _model(self, centers, sigma, alpha, tails):
+        from ._kernels.distances import NEGLIGIBLE, Model
+
+        norms = _sq_norms(centers)
+        radius = float(np.sqrt(norms.max()))
+        precision, margin = 1.0, 0.0
+        if sigma > 0:
+            precision = min(max(sigma, _SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0
+            # In `transform` even responsibilities far below rounding are written.
+            margin = 745.0 if tails else NEGLIGIBLE
+            if alpha > 1.0:
+                margin = min(margin, 1.0 / (alpha - 1.0))
+        dtype = self._working_precision(sigma, precision, radius)
+        rounding, tolerance = _accuracy(dtype, self.n_features)
+        factors = np.asarray(precision * centers, dtype=dtype)
+        bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
+        if self.is_sparse:
+            factors = np.ascontiguousarray(factors.T)
+        return Model(
+            centers, norms, factors, bias, precision, radius, sigma == 0, margin, rounding, tolerance,
+        )  # fmt: skip
+
+    def _working_precision(self, sigma, precision, radius):
+        """float32 where X has it and the scores' rounding errors are expected not to matter."""
+        rounding, tolerance = _accuracy(np.float32, self.n_features)
+        typical = max(1.5 * radius, self.size / self.unit)
+        harmless = sigma == 0 or rounding * precision * typical * radius <= tolerance
+        return np.dtype(np.float32 if self._single and harmless else np.float64)
+
+    def _rows(self, dtype=np.float64, width=None):
+        from ._kernels.rows import DenseRows, SparseRows
+
+        scale = 1.0 / self.unit
+        if self.is_sparse:
+            return SparseRows(self.X.data, self.X.indices, self.X.indptr, scale)
+        none = np.empty((0, self.n_features), dtype)
+        rows = DenseRows(self.X, self.origin, scale, none, np.empty(0, dtype))
+        if self._resident and width is not None:
+            blocks, norms = self._loaded(rows, dtype, width)
+            rows = rows._replace(blocks=blocks, norms=norms)
+        return rows
+
+    def _loaded(self, rows, dtype, width):
+        from ._kernels.distances import load_rows
+
+        if (dtype, width) not in self._blocks:
+            n_chunks = -(-self.n_samples // width)
+            blocks = np.empty((n_chunks * width, self.n_features), dtype)
+            norms = np.empty(n_chunks * width, dtype)
+            load_rows(self._n_tasks(width, n_chunks, 1), width, rows, blocks, norms)
+            self._blocks = {(dtype, width): (blocks, norms)}
+        return self._blocks[dtype, width]
+
+    def _layout(self, n_clusters, itemsize, sums):
+        """Rows in a chunk and number of tasks; they depend on nothing but shapes."""
+        width = _CHUNK_BYTES // ((self.n_features + n_clusters) * itemsize)
+        width = min(max(_floor_power_of_two(width), _LANES), _MAX_WIDTH)
+        width = min(width, -(-self.n_samples // _LANES) * _LANES)
+        n_tasks = self._n_tasks(width, -(-self.n_samples // width), n_clusters)
+        if sums:
+            task_bytes = 8 * n_clusters * (self.n_features + 1)
+            n_tasks = max(1, min(n_tasks, _MAX_TASK_BYTES // task_bytes))
+        return width, n_tasks
+
+    def _n_tasks(self, width, n_chunks, n_clusters):
+        if self.n_samples * n_clusters * (self.n_features + 8) < _SERIAL_WORK:
+            return 1
+        return min(n_chunks, _MAX_TASKS)
+
+
+def for_prediction(X, centers, sigma, sample_weight=None):
+    """A `Problem` whose frame depends on the centres alone, not on the rows.
+
+    So the result for a row does not depend on the rows it comes with.
+    """
+    centers = np.asarray(centers, dtype=np.float64)
+    origin = centers.mean(axis=0)
+    size = max(np.abs(centers - origin).max(), sigma * 1e-100)
+    if size == 0.0:
+        size = np.abs(origin).max() or 1.0
+    return Problem(X, sample_weight, origin=origin, size=size)
+
+
+def _one_blas_thread(is_sparse):
+    if is_sparse:
+        return nullcontext()
+    from ._jit import single_threaded_blas
+
+    return single_threaded_blas()
+
+
+def _accuracy(dtype, n_features):
+    """Rounding error of a matrix product relative to |x| |c|, and the error that is allowed.
+
+    The first is no worst case but several times what is observed: errors add up at random.
+    """
+    rounding = np.finfo(dtype).eps * (1.0 + np.sqrt(n_features) / 16.0)
+    return float(rounding), _TOLERANCE[np.dtype(dtype)]
+
+
+def _sq_norms(centers):
+    return np.einsum("ij,ij->i", centers, centers)
+
+
+def _add_in_order(parts):
+    # Task by task: the order of the additions must not depend on the number of threads.
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _power_of_two(size):
+    return float(2.0 ** np.clip(np.frexp(size)[1], -1000, 1000))
+
+
+def _floor_power_of_two(number):
+    return 1 << (max(number, 1).bit_length() - 1)

@@ -1,0 +1,418 @@
+"""What both estimators share: validation, restarts, and scikit-learn's API."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._assignment import for_prediction
+from ._centers import auto_sigma, count_distinct, problem_for_fit
+from ._compat import Interval, StrOptions, check_sample_weight, fit_context
+from ._seeding import initial_centers
+from ._solver import solve_em
+
+_FLOATS = [np.float64, np.float32]
+
+
+class BaseSoftKMeans(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
+    """Base of the estimators; a subclass has ``__init__`` and the order ``_alpha`` of its map."""
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "sigma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "init": [StrOptions({"k-means++", "random"}), callable, "array-like"],
+        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "copy_x": ["boolean"],
+    }
+
+    @property
+    def _alpha(self):
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------- fit
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Compute the cluster centers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to cluster. float32 and float64 are kept, anything else becomes float64; sparse
+            input becomes CSR and is never made dense.
+        y : Ignored
+            Not used, present for API consistency by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, not all zero. A weight counts as so many repetitions of its row.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X = self._validate(X, reset=True)
+        if X.shape[0] < self.n_clusters:
+            raise ValueError(
+                f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}. Ask for fewer "
+                "clusters."
+            )
+        sample_weight = _validate_weights(sample_weight, X)
+        init = self._validate_init(X)
+        problem = problem_for_fit(X, sample_weight, resident=self.copy_x)
+        random_state = check_random_state(self.random_state)
+        sigma, best = None, None
+        for run in range(self._n_runs()):
+            centers = self._start(problem, init, random_state)
+            if sigma is None:
+                auto = isinstance(self.sigma, str)
+                sigma = auto_sigma(problem, centers) if auto else self.sigma / problem.unit
+            solution = self._solve(problem, centers, sigma, run)
+            objective = problem.statistics(solution.centers, sigma, self._alpha).objective
+            if best is None or objective < best_objective:
+                best, best_objective = solution, objective
+        self._store(problem, best, sigma)
+        self._warn(problem, best)
+        return self
+
+    def _n_runs(self):
+        if not isinstance(self.init, str) and not callable(self.init):
+            if self.n_init not in ("auto", 1):
+                warnings.warn(
+                    "Explicit initial center position passed: performing only one run instead of "
+                    f"n_init={self.n_init}.",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+            return 1
+        if self.n_init == "auto":
+            return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
+        return self.n_init
+
+    def _start(self, problem, init, random_state):
+        if isinstance(init, str):
+            return initial_centers(problem, self.n_clusters, init, random_state)
+        if callable(init):
+            init = init(problem.X, self.n_clusters, random_state=random_state)
+            init = self._check_centers(init, problem.n_features)
+        return problem.into_frame(init)
+
+    def _solve(self, problem, centers, sigma, run):
+        def report(n_iter, objective, shift):
+            print(
+                f"run {run}, iteration {n_iter}: objective {objective * problem.unit**2:.9g}, "
+                f"center shift {shift * problem.unit:.3g}"
+            )
+
+        return solve_em(
+            problem,
+            centers,
+            sigma=sigma,
+            alpha=self._alpha,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            report=report if self.verbose else None,
+        )
+
+    def _store(self, problem, solution, sigma):
+        """Set the fitted attributes, all of them at the final centers as they are stored."""
+        self.cluster_centers_ = problem.out_of_frame(solution.centers).astype(problem.X.dtype)
+        self.sigma_ = float(sigma * problem.unit)
+        final = for_prediction(
+            problem.X, self.cluster_centers_, self.sigma_, problem.sample_weight
+        )
+        result = final.assign(
+            final.into_frame(self.cluster_centers_), self.sigma_ / final.unit, self._alpha
+        )
+        self.labels_ = result.labels
+        self.inertia_ = result.inertia
+        self.cluster_mass_ = result.mass
+        self.objective_path_ = _monotone(
+            np.array([*solution.objective_path, result.objective / problem.unit**2]),
+            np.finfo(problem.X.dtype).eps * problem.spread**2 * problem.weights.sum(),
+        ) * problem.unit**2  # fmt: skip
+        self.objective_ = float(self.objective_path_[-1])
+        if not (np.isfinite(self.objective_) and np.isfinite(self.inertia_)):
+            raise ValueError(
+                f"The objective overflows float64 with sigma={self.sigma_:.3g} on data of spread "
+                f"{problem.spread * problem.unit:.3g}. Scale X and sigma down."
+            )
+        self.n_iter_ = solution.n_iter
+        self.stop_reason_ = solution.stop_reason
+        self.converged_ = solution.stop_reason != "max_iter"
+        rounding = 64 * np.finfo(problem.X.dtype).eps * problem.spread
+        distance = solution.distance if np.isfinite(solution.distance) else 0.0
+        self.n_distinct_clusters_ = count_distinct(
+            solution.centers, self.cluster_mass_, max(rounding, 4.0 * distance)
+        )
+
+    def _warn(self, problem, solution):
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before "
+                f"the centers were within tol={self.tol} of a fixed point. Increase max_iter or "
+                "tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if self.n_distinct_clusters_ < self.n_clusters:
+            remedy = "a smaller sigma" if self.sigma_ > 0 else "fewer clusters"
+            warnings.warn(
+                f"Only {self.n_distinct_clusters_} distinct cluster centers were found for "
+                f"n_clusters={self.n_clusters} at sigma={self.sigma_:.6g}: the others merged or "
+                f"have no rows. Try {remedy}, or fewer clusters if X has duplicate rows.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    # ------------------------------------------------------------------------ validation
+
+    def _validate(self, X, *, reset):
+        X = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=_FLOATS,
+            order="C",
+            accept_large_sparse=True,
+            reset=reset,
+        )
+        if issparse(X) and not X.has_canonical_format:
+            X = X.copy()  # the caller's matrix stays as it is
+            X.sum_duplicates()
+        return X
+
+    def _validate_init(self, X):
+        if isinstance(self.init, str) or callable(self.init):
+            return self.init
+        return self._check_centers(self.init, X.shape[1])
+
+    def _check_centers(self, centers, n_features):
+        centers = check_array(centers, dtype=np.float64, input_name="init")
+        expected = (self.n_clusters, n_features)
+        if centers.shape != expected:
+            raise ValueError(
+                f"The shape of the initial centers {centers.shape} does not match "
+                f"(n_clusters, n_features)={expected}."
+            )
+        return centers
+
+    def _predictor(self, X):
+        """The rows of X and the centers in a common frame: (problem, centers, sigma, alpha)."""
+        check_is_fitted(self, ["cluster_centers_", "sigma_"])
+        X = self._validate(X, reset=False)
+        problem = for_prediction(X, self.cluster_centers_, self.sigma_)
+        centers = problem.into_frame(self.cluster_centers_)
+        return problem, centers, self.sigma_ / problem.unit, self._alpha
+
+    # ---------------------------------------------------------------- what fitted ones do
+
+    def fit_predict(self, X, y=None, sample_weight=None):
+        """Fit, and return the cluster of each row: ``fit(X).labels_``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Not used, present for API consistency by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int32
+            Index of the cluster each row belongs to.
+        """
+        return self.fit(X, sample_weight=sample_weight).labels_
+
+    def fit_transform(self, X, y=None, sample_weight=None):
+        """Fit, and return the responsibilities: ``fit(X).transform(X)``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Not used, present for API consistency by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_clusters)
+            Share of each cluster in each row; rows sum to one.
+        """
+        return self.fit(X, sample_weight=sample_weight)._responsibilities(X)
+
+    def predict(self, X):
+        """Index of the cluster with the largest responsibility, the lowest among equals.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to assign.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int32
+            Index of the cluster each row belongs to.
+        """
+        problem, *model = self._predictor(X)
+        return problem.labels(*model)
+
+    def predict_proba(self, X):
+        """Responsibilities of the clusters for each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to assign.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_clusters)
+            Share of each cluster in each row, in the precision of X; rows sum to one.
+        """
+        return self._responsibilities(X)
+
+    def transform(self, X):
+        """Responsibilities of the clusters for each row, the same as `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to assign.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_clusters)
+            Share of each cluster in each row, in the precision of X; rows sum to one.
+        """
+        return self._responsibilities(X)
+
+    def _responsibilities(self, X):
+        problem, *model = self._predictor(X)
+        return problem.responsibilities(*model)
+
+    def score_samples(self, X):
+        """Log-likelihood of each row under the Gaussian mixture that belongs to the centers.
+
+        The mixture has equal weights and the covariance ``sigma_**2`` times the identity at each
+        of `cluster_centers_`, whatever the map. So the score is comparable over sigma, alpha and
+        n_clusters.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,), float64
+            Natural logarithm of the density, in the unit of X; -inf where ``sigma_`` is 0.
+        """
+        problem, centers, sigma, _ = self._predictor(X)
+        if sigma == 0.0:
+            return np.full(problem.n_samples, -np.inf)
+        # The free energy of softmax is -2 sigma^2 log sum_j exp(-d_j^2 / (2 sigma^2)).
+        objective = problem.row_objective(centers, sigma, 1.0)
+        with np.errstate(over="ignore"):
+            exponent = -0.5 * objective / sigma / sigma
+        volume = 0.5 * np.log(2.0 * np.pi) + np.log(self.sigma_)
+        return exponent - np.log(len(centers)) - problem.n_features * volume
+
+    def score(self, X, y=None, sample_weight=None):
+        """Mean log-likelihood of the rows, see `score_samples`. Higher is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to score.
+        y : Ignored
+            Not used, present for API consistency by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        score : float
+            Weighted mean of `score_samples`; -inf where ``sigma_`` is 0.
+        """
+        scores = self.score_samples(X)
+        weights = _validate_weights(sample_weight, scores[:, None])
+        if self.sigma_ == 0.0:
+            return -np.inf
+        return float(np.average(scores, weights=weights))
+
+    @classmethod
+    def from_centers(cls, centers, *, sigma, **params):
+        """Estimator that assigns rows to given centers, as if it had been fitted to them.
+
+        Parameters
+        ----------
+        centers : array-like of shape (n_clusters, n_features)
+            Cluster centers; float32 is kept, anything else becomes float64. They are copied.
+        sigma : float
+            Temperature as a length in the unit of X, at least 0.
+        **params : dict
+            Other parameters of the estimator.
+
+        Returns
+        -------
+        estimator : object
+            Has `cluster_centers_`, `sigma_` and `n_features_in_`, and the centers as its `init`.
+        """
+        centers = check_array(centers, dtype=_FLOATS, copy=True, input_name="centers")
+        if isinstance(sigma, str):
+            raise ValueError(f"sigma must be a number of at least 0, got {sigma!r}.")
+        estimator = cls(n_clusters=len(centers), sigma=sigma, init=centers.copy(), **params)
+        estimator._validate_params()
+        estimator.cluster_centers_ = centers
+        estimator.sigma_ = float(sigma)
+        estimator.n_features_in_ = centers.shape[1]
+        return estimator
+
+    # ------------------------------------------------------------------------------ tags
+
+    @property
+    def _n_features_out(self):
+        return len(self.cluster_centers_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.non_deterministic = False
+        return tags
+
+
+def _validate_weights(sample_weight, X):
+    """Weights as float64, or None for unit weights."""
+    if sample_weight is None:
+        return None
+    weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(weights > 0.0):
+        raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
+    return np.ascontiguousarray(weights)
+
+
+def _monotone(path, rounding):
+    """Record a value above the one before as equal to it where the difference is rounding."""
+    lowest = np.minimum.accumulate(path)
+    return np.where(path - lowest <= np.maximum(rounding, 1e-12 * np.abs(lowest)), lowest, path)

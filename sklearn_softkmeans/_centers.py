@@ -1,0 +1,183 @@
+"""Centres from sums: the M-step, centres without mass, and what is read off data and centres."""
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.spatial import KDTree
+
+from ._assignment import Problem
+
+# The E-step leaves out responsibilities below exp(-50) = 2e-22. They matter to 1e-14 of a mean
+# only where a cluster holds less than this share of the total weight.
+_STARVED = 1e-8
+
+# Quantile of the gaps d_(2)^2 - d_(1)^2 below which sigma="auto" makes rows soft.
+_SOFT_SHARE = 0.1
+
+
+# --------------------------------------------------------------------------------- the data
+
+
+def problem_for_fit(X, sample_weight, *, resident):
+    """The `Problem` of a fit: its frame has the data's mean and its standard deviation."""
+    start = X[[0]].toarray()[0] if hasattr(X, "toarray") else X[0]
+    problem = Problem(X, sample_weight, origin=start, size=1.0, single=False)
+    problem, variance = _recentred(problem)
+    if variance < 1e-200:  # squares may have underflowed
+        largest = float(max(X.max(), -X.min()))
+        size = largest or 1.0
+        problem = Problem(X, sample_weight, origin=problem.origin, size=size, single=False)
+        problem, variance = _recentred(problem)
+    size = np.sqrt(variance) or np.abs(problem.origin).max() or 1.0
+    problem = Problem(X, sample_weight, origin=problem.origin, size=size, resident=resident)
+    # The scale that `tol` refers to; 0 for constant data, where every step is exact.
+    problem.spread = np.sqrt(variance) / problem.unit
+    return problem
+
+
+def _recentred(problem):
+    """Move the origin to the weighted mean; also return the total variance about it."""
+    zero = np.zeros((1, problem.n_features))
+    statistics = problem.statistics(zero, 0.0, 1.0)
+    mean = statistics.sums / statistics.mass[:, None]
+    size = np.sqrt(statistics.objective / statistics.mass[0]) * problem.unit or problem.size
+    mean = problem.out_of_frame(mean)
+    X, weights = problem.X, problem.sample_weight
+    moved = Problem(X, weights, origin=mean[0], size=size, single=False)
+    at_mean = moved.statistics(moved.into_frame(mean), 0.0, 1.0)
+    return moved, at_mean.objective / at_mean.mass[0] * moved.unit**2
+
+
+# ------------------------------------------------------------------------------- the M-step
+
+
+def update_centers(problem, statistics, centers, sigma, alpha):
+    """Weighted means of the clusters, also of those that (almost) no row belongs to."""
+    sums, mass = statistics.sums, statistics.mass
+    if sigma > 0 and alpha == 1.0:
+        starved = np.flatnonzero(mass < _STARVED * mass.sum())
+    else:
+        starved = np.empty(0, dtype=np.intp)
+        dead = np.flatnonzero(mass <= 0.0)
+        if len(dead) > 0:
+            sums, mass = _relocate(problem, statistics, centers, dead, sigma, alpha)
+    updated = centers.copy()
+    alive = mass > 0.0
+    updated[alive] = sums[alive] / mass[alive, None]
+    if len(starved) > 0:
+        updated[starved] = _log_space_means(problem, centers, starved, sigma)
+    return updated
+
+
+def _log_space_means(problem, centers, starved, sigma):
+    """Means under softmax responsibilities that may all underflow.
+
+    log r_ij = (F_i - d_ij^2) / (2 sigma^2), with F_i the free energy of the row.
+    """
+    objective = problem.row_objective(centers, sigma, 1.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        log_weights = np.log(problem.weights)
+    means = np.empty((len(starved), problem.n_features))
+    for row, j in enumerate(starved):
+        sq_distances = problem.sq_distances(centers[[j]], np.full(problem.n_samples, np.inf))[0]
+        with np.errstate(over="ignore"):
+            log_resp = (objective - sq_distances) / (2.0 * sigma**2) + log_weights
+        resp = np.exp(log_resp - log_resp.max())
+        members = np.flatnonzero(resp > 1e-20)
+        resp = resp[members, None]
+        means[row] = np.sum(resp * problem.rows_in_frame(members), axis=0) / resp.sum()
+    return means
+
+
+def _relocate(problem, statistics, centers, dead, sigma, alpha):
+    """Give each centre without mass the row with the largest weighted squared distance.
+
+    As in K-means the row leaves its old clusters. That cannot raise the free energy, since at a
+    centre of its own the row's part is at most 0; a row whose part is negative already stays.
+    """
+    sums, mass = statistics.sums.copy(), statistics.mass.copy()
+    badness = problem.weights * problem.row_objective(centers, 0.0, 1.0)
+    ids = np.argsort(-badness, kind="stable")[: len(dead)]
+    ids = ids[badness[ids] > 0.0]  # fewer where there are more centres than different rows
+    if len(ids) == 0:
+        return sums, mass
+    few = Problem(problem.X[ids], origin=problem.origin, size=problem.size)
+    weights = problem.weights[ids]
+    resp = np.asarray(few.responsibilities(centers, sigma, alpha), dtype=np.float64)
+    leaves = few.row_objective(centers, sigma, alpha) >= 0.0
+    taken = resp * (weights * leaves)[:, None]
+    rows = problem.rows_in_frame(ids)
+    sums -= np.einsum("ij,if->jf", taken, rows)
+    mass -= taken.sum(axis=0)
+    # A cluster that lost all it had keeps its centre: what is left are rounding errors.
+    mass[mass < 1e-12 * statistics.mass] = 0.0
+    sums[dead[: len(ids)]] = weights[:, None] * rows
+    mass[dead[: len(ids)]] = weights
+    return sums, mass
+
+
+# ------------------------------------------------------------------------ read off the data
+
+
+def auto_sigma(problem, centers):
+    """The temperature sigma="auto", in the frame: a few rows are soft, all centres distinct.
+
+    After one step of K-means, half the square root of a low quantile of the gaps between the two
+    smallest squared distances, at most half the standard deviation of the first principal axis.
+    """
+    centers = update_centers(problem, problem.statistics(centers, 0.0, 1.0), centers, 0.0, 1.0)
+    quantile = np.inf
+    if len(centers) > 1:
+        gaps = problem.gaps(centers)
+        rounding = 1e-12 * problem.spread**2
+        quantile = _weighted_quantile(gaps, problem.weights, _SOFT_SHARE)
+        if quantile <= rounding and np.any(gaps > rounding):
+            # Many rows are halfway between equal centres: they say nothing about the others.
+            apart = gaps > rounding
+            quantile = _weighted_quantile(gaps[apart], problem.weights[apart], _SOFT_SHARE)
+    variance = problem.spread**2
+    if quantile > variance / min(problem.n_samples, problem.n_features):
+        quantile = min(quantile, _largest_variance(problem))
+    # Constant data: any positive number will do, and a small one keeps later rows apart.
+    return 0.5 * np.sqrt(quantile) or np.finfo(np.float64).eps
+
+
+def _weighted_quantile(values, weights, share):
+    """Inverse of the weighted CDF: a weight counts as so many repetitions."""
+    order = np.argsort(values, kind="stable")
+    cumulated = np.cumsum(weights[order])
+    return values[order[np.searchsorted(cumulated, share * cumulated[-1], side="left")]]
+
+
+def _largest_variance(problem):
+    """Largest eigenvalue of the weighted covariance, in the frame, matrix-free."""
+    mean = problem.statistics(np.zeros((1, problem.n_features)), 0.0, 1.0)
+    mean = (mean.sums / mean.mass[:, None])[0]
+    weights = problem.weights / problem.weights.sum()
+
+    def covariance_times(vector):
+        result = np.zeros(problem.n_features)
+        for start in range(0, problem.n_samples, 4096):
+            ids = np.arange(start, min(start + 4096, problem.n_samples))
+            rows = problem.rows_in_frame(ids) - mean
+            # einsum, not BLAS: the result must not depend on the number of threads.
+            result += np.einsum("ij,i->j", rows, weights[ids] * np.einsum("ij,j->i", rows, vector))
+        return result
+
+    size = problem.n_features
+    if size <= 16:
+        covariance = np.stack([covariance_times(unit) for unit in np.eye(size)])
+        return float(np.linalg.eigvalsh(covariance)[-1])
+    operator = LinearOperator((size, size), matvec=covariance_times, dtype=np.float64)
+    start = np.random.RandomState(0).uniform(-1.0, 1.0, size)
+    return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
+
+
+def count_distinct(centers, mass, distance):
+    """Number of centres with mass that lie further apart than `distance`."""
+    centers = centers[mass > 0.0]
+    pairs = KDTree(centers).query_pairs(distance, output_type="ndarray")
+    ones = np.ones(len(pairs))
+    graph = coo_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(len(centers), len(centers)))
+    return int(connected_components(graph, directed=False, return_labels=False))

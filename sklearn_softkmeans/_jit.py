@@ -1,0 +1,259 @@
+"""The only place that knows numba: compile options, the cache, and the choice of threads.
+
+A kernel is a plain Python function; the decorators below say how it is compiled:
+
+``inlined``   called by other kernels only, compiled as part of its caller;
+``kernel``    called by other kernels only, compiled on its own (loops over arrays);
+``exact``     the same, with strict floating point (for tricks that reassociation would undo);
+``by_type``   one name for several kernels, chosen by the type of the first argument;
+``entry``     called from Python, cached on disk;
+``threaded``  an ``entry`` whose tasks are shared between threads.
+
+Threads are Python's own: compiled code releases the GIL, so that ``prange`` would gain nothing, and
+it would cost a second and longer compilation, one of numba's threading layers (one of them aborts
+the process when two Python threads enter it, another ends a forked child), and its own pool beside
+the caller's.
+"""
+
+import functools
+import hashlib
+import os
+import threading
+import types
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from importlib import resources
+
+import numba
+import numpy as np
+import scipy.linalg  # noqa: F401  its BLAS must be loaded before the threads of BLAS are counted
+from numba import njit
+from numba.core.caching import FunctionCache
+from numba.extending import overload
+from threadpoolctl import ThreadpoolController
+
+__all__ = [
+    "by_type",
+    "entry",
+    "exact",
+    "inlined",
+    "kernel",
+    "single_threaded_blas",
+    "threaded",
+]
+
+# `nnan` and `ninf` are left out on purpose: they would delete every test for NaN and infinity.
+_FAST = {"reassoc", "nsz", "arcp", "contract"}
+_OPTIONS = {"error_model": "numpy", "nogil": True}
+
+# What only kernels call needs no way in from Python, which takes longer to compile than its body.
+_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+# The environment's switch for installations that must not write compiled code to disk.
+_CACHE_SWITCH = "SKLEARN_SOFTKMEANS_CACHE"
+
+
+# ------------------------------------------------------------------------------------ cache
+
+
+@functools.cache
+def _fingerprint():
+    """Hash of all kernel sources: numba's own key ignores what a kernel calls in other files."""
+    digest = hashlib.sha256()
+    package = resources.files(__package__)
+    sources = [package / "_jit.py", *package.joinpath("_kernels").iterdir()]
+    for source in sorted(sources, key=lambda item: item.name):
+        if source.name.endswith(".py"):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _clone(func, role):
+    """Copy `func` under a name of its own, for a cache entry that no other version can claim."""
+    name = f"{func.__name__}_{role}_{_fingerprint()}"
+    code = func.__code__.replace(co_name=name, co_qualname=name)
+    copy = types.FunctionType(code, func.__globals__, name, func.__defaults__)
+    copy.__qualname__ = name
+    copy.__module__ = func.__module__
+    copy.__doc__ = func.__doc__
+    return copy
+
+
+class _ForgivingCache(FunctionCache):
+    """A cache whose damaged or unwritable files mean a new compilation, never an error."""
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever unpickling a truncated or foreign file may raise
+            self._discard()
+            return None
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except Exception:
+            self._discard()
+
+    def _discard(self):
+        try:
+            self.flush()
+        except OSError:
+            pass
+
+
+def _compile(func, role, *, cached=False, **options):
+    if numba.config.DISABLE_JIT:
+        return func
+    dispatcher = njit(_clone(func, role), **_OPTIONS, **options)
+    if cached and os.environ.get(_CACHE_SWITCH, "1") != "0":
+        try:
+            dispatcher._cache = _ForgivingCache(dispatcher.py_func)
+        except RuntimeError:  # no folder to write to: compile in every process instead
+            pass
+    return dispatcher
+
+
+# ------------------------------------------------------------------------------- decorators
+
+
+def inlined(func):
+    """Compile a kernel as part of the kernels that call it."""
+    return _compile(func, "inlined", fastmath=_FAST, inline="always", **_NO_WRAPPERS)
+
+
+def kernel(func):
+    """Compile a kernel that other kernels call."""
+    return _compile(func, "kernel", fastmath=_FAST, **_NO_WRAPPERS)
+
+
+def exact(func):
+    """Compile a kernel that other kernels call, without reordering its arithmetic.
+
+    The flags are given in full: a kernel compiled without any inherits those of its first caller.
+    """
+    return _compile(func, "exact", fastmath={"contract"}, **_NO_WRAPPERS)
+
+
+def by_type(cases, *, strict=False):
+    """Let kernels call the decorated function for several, chosen by its first argument's type.
+
+    `cases` maps a class (a NamedTuple, or a NumPy scalar type) to a plain function of the same
+    signature. The choice is made when the caller is compiled; without the compiler, at each call.
+    With `strict`, the functions are compiled as by `exact`.
+    """
+
+    def decorate(func):
+        @functools.wraps(func)
+        def call(*args):
+            return cases[type(args[0])](*args)
+
+        @functools.wraps(func)
+        def choose(*args):
+            return cases[_class_of(args[0])]
+
+        overload(call, jit_options={"fastmath": {"contract"} if strict else _FAST})(choose)
+        return call
+
+    return decorate
+
+
+def _class_of(numba_type):
+    if isinstance(numba_type, numba.types.BaseNamedTuple):
+        return numba_type.instance_class
+    return {numba.types.float32: np.float32, numba.types.float64: np.float64}[numba_type]
+
+
+def entry(func):
+    """Compile a kernel that Python calls."""
+    return _compile(func, "serial", cached=True, fastmath=_FAST)
+
+
+class threaded:  # noqa: N801  a decorator
+    """Compile a kernel that Python calls, and share its tasks between threads.
+
+    The kernel takes ``(first, last, n_tasks, *args)`` and runs tasks ``first .. last - 1``. Number
+    and content of the tasks must not depend on the number of threads: then nor do the results.
+    """
+
+    def __init__(self, func):
+        functools.update_wrapper(self, func)
+        self.kernel = entry(func)
+
+    def __call__(self, n_tasks, *args):
+        n_threads = min(n_tasks, _n_threads()) if n_tasks > 1 else 1
+        if n_threads == 1:
+            self.kernel(0, n_tasks, n_tasks, *args)
+            return
+        bounds = [i * n_tasks // n_threads for i in range(n_threads + 1)]
+        ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
+        others = [_submit(self.kernel, *part, n_tasks, *args) for part in ranges[1:]]
+        try:
+            self.kernel(*ranges[0], n_tasks, *args)
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
+
+
+# ---------------------------------------------------------------------------------- threads
+
+_lock = threading.Lock()
+_pool = None
+_blas_users = 0
+_blas_limit = None
+
+
+def _forget_threads():
+    """A forked child has a copy of the pool without its threads, and perhaps of a held lock."""
+    global _lock, _pool, _blas_users
+    _lock = threading.Lock()
+    _pool = None
+    _blas_users = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _n_threads():
+    """The number of threads that numba would use, without starting its threading layer."""
+    if getattr(numba.np.ufunc.parallel, "_is_initialized", False):
+        return numba.get_num_threads()  # as set by numba.set_num_threads
+    return numba.config.NUMBA_NUM_THREADS
+
+
+def _submit(kernel, *args):
+    """Run a kernel in the pool that all callers share."""
+    global _pool
+    with _lock:
+        if _pool is None:
+            size = max(numba.config.NUMBA_NUM_THREADS - 1, 1)
+            _pool = ThreadPoolExecutor(size, thread_name_prefix="sklearn_softkmeans")
+        return _pool.submit(kernel, *args)
+
+
+@functools.cache
+def _blas():
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def single_threaded_blas():
+    """Keep BLAS to one thread: the tasks already use all of them.
+
+    BLAS has one setting for the whole process, so the first of several Python threads in here
+    changes it and the last one restores it.
+    """
+    global _blas_users, _blas_limit
+    with _lock:
+        if _blas_users == 0:
+            _blas_limit = _blas().limit(limits=1)
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.restore_original_limits()

@@ -1,0 +1,1 @@
+"""Compiled kernels. Import them where they are first needed: numba is slow to import."""

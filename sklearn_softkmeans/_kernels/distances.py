@@ -1,0 +1,171 @@
+"""Scores of a chunk of rows against all centres, dense or CSR, and the accuracy guard.
+
+With precision g = 1 / sigma^2, in the frame of the rows,
+
+    z_ij = g (x_i . c_j - |c_j|^2 / 2)        the term g |x_i|^2 / 2, common to a row, is dropped.
+
+The product is a matrix product, n k d multiplications at the speed of BLAS, but it cancels where
+|x| |c| is large against the differences that matter. The guard bounds its rounding error for
+each row; where the bound is not small enough, the row's scores are computed again from the
+differences x - c in double precision.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import by_type, inlined, kernel, threaded
+from .rows import DenseRows, SparseRows, sq_distance
+
+# Beyond this difference of scores a responsibility is far below the rounding of the row's sum.
+NEGLIGIBLE = 50.0
+
+
+class Model(NamedTuple):
+    """Centres in the frame of the rows, and what is to be known of the map from their scores."""
+
+    centers: np.ndarray  # (n_clusters, n_features) float64
+    norms: np.ndarray  # (n_clusters,) their squared norms
+    factors: np.ndarray  # g * centers in the working precision; transposed where X is sparse
+    bias: np.ndarray  # (n_clusters,) -g |c|^2 / 2
+    precision: float  # g = 1 / sigma^2 in the frame; 1 where sigma = 0
+    radius: float  # largest |c|
+    hard: bool  # sigma = 0: the map is not used
+    margin: float  # a row is hard where the two best scores differ by so much
+    rounding: float  # error of a score is at most rounding * g * (|x| radius + radius^2 / 2)
+    tolerance: float  # error that is allowed in a responsibility, and relative error in d^2
+
+
+@kernel
+def load_chunk(rows, start, count, block, norms):
+    # One pass: 2 operations for each element to move it into the frame, 2 for its square.
+    n_features = rows.X.shape[1]
+    scale = block.dtype.type(rows.scale)
+    zero = block.dtype.type(0.0)
+    for i in range(count):
+        total = zero
+        for f in range(n_features):
+            # The difference in double precision: single precision X may sit on an offset.
+            x = block.dtype.type(rows.X[start + i, f] - rows.origin[f]) * scale
+            block[i, f] = x
+            total += x * x
+        norms[i] = total
+    for i in range(count, norms.shape[0]):
+        norms[i] = zero
+        for f in range(n_features):
+            block[i, f] = zero
+
+
+@threaded
+def load_rows(
+    first,  # IN   tasks first .. last - 1 of n_tasks are run
+    last,
+    n_tasks,  # IN   number of slices of chunks
+    width,  # IN   rows in a chunk
+    rows,  # IN   DenseRows
+    blocks,  # OUT  (n_padded, n_features)
+    norms,  # OUT  (n_padded,)
+):
+    """Move all rows into the frame once, for many passes."""
+    for task in range(first, last):
+        n_chunks = norms.shape[0] // width
+        for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
+            start = number * width
+            end = start + width
+            count = min(width, rows.X.shape[0] - start)
+            load_chunk(rows, start, count, blocks[start:end], norms[start:end])
+
+
+def _dense_scores(rows, start, count, model, block, norms, z, column):
+    # 2 n k d operations in BLAS, on rows that are in the frame.
+    np.dot(model.factors, block.T, z)
+
+
+def _sparse_scores(rows, start, count, model, block, norms, z, column):
+    # 2 nnz k operations, contiguous in the clusters; then one strided write of each score.
+    n_clusters = z.shape[0]
+    for i in range(z.shape[1]):
+        for j in range(n_clusters):
+            column[j] = 0.0
+        total = 0.0
+        if i < count:
+            for p in range(rows.indptr[start + i], rows.indptr[start + i + 1]):
+                x = rows.data[p] * rows.scale
+                f = rows.indices[p]
+                total += x * x
+                for j in range(n_clusters):
+                    column[j] += x * model.factors[f, j]
+        norms[i] = total
+        for j in range(n_clusters):
+            z[j, i] = column[j]
+
+
+@by_type({DenseRows: _dense_scores, SparseRows: _sparse_scores})
+def score_chunk(
+    rows,  # IN
+    start,  # IN   first row of the chunk
+    count,  # IN   number of its rows
+    model,  # IN
+    block,  # IN   (width, n_features) the rows in the frame, where they are dense
+    norms,  # OUT  (width,) squared norms, where the rows are sparse
+    z,  # OUT  (n_clusters, width) scores without their bias, 0 beyond the last row
+    column,  # OUT  (n_clusters,) scratch
+):
+    """Products of the rows of a chunk with all centres."""
+
+
+@kernel
+def scan_scores(z, bias, best, second, nearest):
+    # Add the bias and find each row's two best scores, in one pass over the block.
+    n_clusters, width = z.shape
+    lowest = z.dtype.type(-np.inf)
+    for i in range(width):
+        best[i] = lowest
+        second[i] = lowest
+        nearest[i] = 0
+    for j in range(n_clusters):
+        for i in range(width):
+            score = z[j, i] + bias[j]
+            z[j, i] = score
+            ahead = score > best[i]
+            second[i] = best[i] if ahead else max(second[i], score)
+            nearest[i] = j if ahead else nearest[i]
+            best[i] = score if ahead else best[i]
+
+
+@inlined
+def score_error(model, norm):
+    """Bound of the rounding error of all scores of a row with squared norm `norm`."""
+    size = np.sqrt(norm) * model.radius + 0.5 * model.radius * model.radius
+    return model.rounding * model.precision * size
+
+
+@kernel
+def refine_scores(
+    rows,  # IN
+    i,  # IN     index of the row
+    model,  # IN
+    z,  # INOUT  (n_clusters, capacity) scores of several rows
+    c,  # IN     the row's column in z
+    best,  # IN     its best score in z
+    error,  # IN     bound of the error of its scores
+    sq_distances,  # OUT    (n_clusters,) those of the clusters that can have mass, else inf
+):
+    """Replace a row's scores by exact ones, relative to the nearest centre, whose index it returns.
+
+    Clusters that cannot have mass keep what they have.
+    """
+    reach = min(model.margin, NEGLIGIBLE) + 2.0 * error
+    nearest = 0
+    for j in range(z.shape[0]):
+        sq_distances[j] = np.inf
+        if not z[j, c] < best - reach:  # true where a score is NaN
+            sq_distances[j] = sq_distance(rows, i, model.centers, model.norms, j)
+        if sq_distances[j] < sq_distances[nearest]:
+            nearest = j
+    for j in range(z.shape[0]):
+        if sq_distances[j] < np.inf:
+            z[j, c] = -0.5 * model.precision * (sq_distances[j] - sq_distances[nearest])
+        else:
+            z[j, c] = min(z[j, c] - best, -reach)
+    return nearest

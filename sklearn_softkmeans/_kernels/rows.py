@@ -1,0 +1,123 @@
+"""Rows of X, dense or CSR, and what is done to a single one of them.
+
+Kernels work in a *frame*: x is replaced by (x - origin) * scale, with an origin near the data and
+a scale that is a power of two, so that neither an offset nor the unit of X costs a digit. Sparse
+rows keep their zeros: their origin is 0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import by_type, threaded
+
+
+class DenseRows(NamedTuple):
+    X: np.ndarray  # (n_samples, n_features)
+    origin: np.ndarray  # (n_features,) float64
+    scale: float
+    blocks: np.ndarray  # (n_padded, n_features) rows already in the frame, or empty
+    norms: np.ndarray  # (n_padded,) their squared norms
+
+
+class SparseRows(NamedTuple):
+    data: np.ndarray  # CSR with sorted indices and without duplicates
+    indices: np.ndarray
+    indptr: np.ndarray
+    scale: float
+
+
+def _dense_sq_distance(rows, i, centers, norms, j):
+    # 4 operations for each element.
+    total = 0.0
+    for f in range(centers.shape[1]):
+        difference = (rows.X[i, f] - rows.origin[f]) * rows.scale - centers[j, f]
+        total += difference * difference
+    return total
+
+
+def _sparse_sq_distance(rows, i, centers, norms, j):
+    # 4 operations for each non-zero element, where |x|^2 - 2 x.c + |c|^2 does not cancel.
+    start = rows.indptr[i]
+    end = rows.indptr[i + 1]
+    size = norms[j]
+    total = norms[j]
+    for p in range(start, end):
+        x = rows.data[p] * rows.scale
+        size += x * x
+        total += x * (x - 2.0 * centers[j, rows.indices[p]])
+    if total > 1e-3 * size:
+        return total
+    p = start
+    total = 0.0
+    for f in range(centers.shape[1]):
+        x = 0.0
+        if p < end and rows.indices[p] == f:
+            x = rows.data[p] * rows.scale
+            p += 1
+        difference = x - centers[j, f]
+        total += difference * difference
+    return total
+
+
+@by_type({DenseRows: _dense_sq_distance, SparseRows: _sparse_sq_distance})
+def sq_distance(rows, i, centers, norms, j):
+    """Squared distance of row i to centre j, of squared norm norms[j], in float64."""
+
+
+@threaded
+def sq_distances_to(
+    first,  # IN   tasks first .. last - 1 of n_tasks are run
+    last,
+    n_tasks,  # IN   number of slices of rows
+    rows,  # IN
+    centers,  # IN   (n_centers, n_features) in the frame
+    norms,  # IN   (n_centers,) their squared norms
+    closest,  # IN   (n_samples,) upper bound for the result
+    sq_distances,  # OUT  (n_centers, n_samples)
+):
+    """min(closest, squared distance) of all rows to a few centres."""
+    for task in range(first, last):
+        n_samples = closest.shape[0]
+        for i in range(task * n_samples // n_tasks, (task + 1) * n_samples // n_tasks):
+            for j in range(centers.shape[0]):
+                sq_distances[j, i] = min(closest[i], sq_distance(rows, i, centers, norms, j))
+
+
+# Keys are added strictly in the order of the features: the zeros that only a dense row has do not
+# change a bit.
+
+
+def _dense_key(rows, i, direction):
+    total = 0.0
+    for f in range(direction.shape[0]):
+        total += rows.X[i, f] * direction[f]
+    return total
+
+
+def _sparse_key(rows, i, direction):
+    total = 0.0
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        total += rows.data[p] * direction[rows.indices[p]]
+    return total
+
+
+@by_type({DenseRows: _dense_key, SparseRows: _sparse_key}, strict=True)
+def _row_key(rows, i, direction):
+    """Projection of row i on a direction."""
+
+
+@threaded
+def row_keys(
+    first,  # IN   tasks first .. last - 1 of n_tasks are run
+    last,
+    n_tasks,  # IN   number of slices of rows
+    rows,  # IN
+    direction,  # IN   (n_features,)
+    keys,  # OUT  (n_samples,)
+):
+    """Projection of each row: equal rows have equal keys, dense or sparse."""
+    for task in range(first, last):
+        n_samples = keys.shape[0]
+        for i in range(task * n_samples // n_tasks, (task + 1) * n_samples // n_tasks):
+            keys[i] = _row_key(rows, i, direction)

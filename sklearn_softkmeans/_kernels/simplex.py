@@ -1,0 +1,344 @@
+"""Maps from scores to the probability simplex, column by column of a block.
+
+A block holds scores as (n_clusters, width): the innermost loop runs over *rows of X*, which
+vectorises for any number of clusters. All maps are shift invariant, and work on z - max(z) <= 0.
+
+Each map also returns the conjugate ``value = max_p <p, z> - Omega(p)``, of which the free energy
+is made. With the alpha-exponential exp_a(t) = [1 + (a - 1) t]_+^(1/(a - 1)), every map reads
+p_j = exp_a(z_j - tau) with sum_j p_j = 1, and value = ((a - 1) <p, z> + tau) / a.
+
+The threshold comes from Newton's method on log_a(sum_j p_j) = 0, which is convex in tau for
+a <= 2, linear where all scores in the support are equal, and solved in 3-6 passes.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import by_type, inlined, kernel, threaded
+from .elementary import exp
+
+_MAX_PASSES = 100
+
+
+class Softmax(NamedTuple):
+    alpha: float  # 1
+
+
+class Entmax15(NamedTuple):
+    alpha: float  # 3 / 2
+
+
+class Sparsemax(NamedTuple):
+    alpha: float  # 2
+
+
+class Entmax(NamedTuple):
+    alpha: float  # any other number above 1
+
+
+def map_of(alpha):
+    """The map that belongs to `alpha`."""
+    alpha = float(alpha)
+    return {1.0: Softmax, 1.5: Entmax15, 2.0: Sparsemax}.get(alpha, Entmax)(alpha)
+
+
+@kernel
+def harden_chunk(z, width, peak, value):
+    # sigma = 0: one-hot on the maximum, the lowest index among equals.
+    one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
+    for i in range(width):
+        value[i] = peak[i]
+        free = True
+        for j in range(z.shape[0]):
+            hit = free and z[j, i] >= peak[i]
+            z[j, i] = one if hit else zero
+            free = free and not hit
+
+
+def _softmax_chunk(projection, z, width, peak, value, work):
+    # 3 passes over the block, one exponential for each element.
+    total = work[0]
+    zero = z.dtype.type(0.0)
+    for i in range(width):
+        total[i] = zero
+    n_clusters = z.shape[0]
+    pairs = n_clusters - n_clusters % 2
+    for j in range(0, pairs, 2):  # pairs: half the additions, half the rounding errors
+        for i in range(width):
+            first = exp(z[j, i] - peak[i])
+            second = exp(z[j + 1, i] - peak[i])
+            z[j, i] = first
+            z[j + 1, i] = second
+            total[i] += first + second
+    if pairs < n_clusters:
+        for i in range(width):
+            last = exp(z[pairs, i] - peak[i])
+            z[pairs, i] = last
+            total[i] += last
+    for i in range(width):
+        value[i] = peak[i] + math.log(total[i])
+    _normalise_chunk(z, width, total)
+
+
+@inlined
+def _normalise_chunk(z, width, total):
+    one = z.dtype.type(1.0)
+    for i in range(width):
+        total[i] = one / total[i]
+    for j in range(z.shape[0]):
+        for i in range(width):
+            z[j, i] *= total[i]
+
+
+def _entmax15_chunk(projection, z, width, peak, value, work):
+    # p = y^2 with y = [1 + (z - max) / 2 - t]_+ and t = tau / 2; sum p = 1 is |y|_2 = 1.
+    threshold, first, second = work[0], work[1], work[2]
+    zero, one = z.dtype.type(0.0), z.dtype.type(1.0)
+    _start_threshold(0.5, z, width, peak, threshold)
+    rounding = z.dtype.type(2 * np.finfo(z.dtype).eps)
+    for _ in range(_MAX_PASSES):
+        for i in range(width):
+            first[i] = zero
+            second[i] = zero
+        for j in range(z.shape[0]):
+            for i in range(width):
+                y = max(z[j, i] - threshold[i], zero)
+                first[i] += y
+                second[i] += y * y
+        moved = zero
+        for i in range(width):
+            norm = np.sqrt(second[i])
+            step = (norm - one) * norm / first[i]
+            # Frozen where the step is rounding: a column does not depend on its neighbours.
+            step = step if step > rounding else zero
+            threshold[i] += step
+            moved = max(moved, step)
+        if moved == zero:
+            break
+    inner, total = first, second
+    for i in range(width):
+        inner[i] = zero
+        total[i] = zero
+    for j in range(z.shape[0]):
+        for i in range(width):
+            y = max(z[j, i] - threshold[i], zero)
+            p = y * y
+            # y > 0 only where z is finite, so that masked scores of -inf add nothing.
+            inner[i] += p * (max(z[j, i], -one) - one)
+            total[i] += p
+            z[j, i] = p
+    two_thirds = z.dtype.type(2.0 / 3.0)
+    for i in range(width):
+        # ((a - 1) <p, z - max> + tau) / a at a = 3/2, where <p, z - max> = 2 inner, tau = 2 t.
+        value[i] = peak[i] + (inner[i] + threshold[i] + threshold[i]) * two_thirds
+    _normalise_chunk(z, width, total)
+
+
+@inlined
+def _start_threshold(scale, z, width, peak, threshold):
+    """Turn z into 1 + scale (z - max) and set all thresholds to 0, the left end of Newton."""
+    one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
+    factor = z.dtype.type(scale)
+    for i in range(width):
+        threshold[i] = zero
+    for j in range(z.shape[0]):
+        for i in range(width):
+            z[j, i] = factor * (z[j, i] - peak[i]) + one
+
+
+def _sparsemax_chunk(projection, z, width, peak, value, work):
+    # p = y = [1 + (z - max) - tau]_+: piecewise linear, so that Newton's method is exact.
+    threshold, total, count = work[0], work[1], work[2]
+    zero, half, one = z.dtype.type(0.0), z.dtype.type(0.5), z.dtype.type(1.0)
+    _start_threshold(1.0, z, width, peak, threshold)
+    rounding = z.dtype.type(2 * np.finfo(z.dtype).eps)
+    for _ in range(_MAX_PASSES):
+        for i in range(width):
+            total[i] = zero
+            count[i] = zero
+        for j in range(z.shape[0]):
+            for i in range(width):
+                y = z[j, i] - threshold[i]
+                total[i] += max(y, zero)
+                count[i] += one if y > zero else zero
+        moved = zero
+        for i in range(width):
+            step = (total[i] - one) / count[i]
+            step = step if step > rounding else zero
+            threshold[i] += step
+            moved = max(moved, step)
+        if moved == zero:
+            break
+    inner = count
+    for i in range(width):
+        inner[i] = zero
+        total[i] = zero
+    for j in range(z.shape[0]):
+        for i in range(width):
+            p = max(z[j, i] - threshold[i], zero)
+            inner[i] += p * (max(z[j, i], -one) - one)
+            total[i] += p
+            z[j, i] = p
+    for i in range(width):
+        value[i] = peak[i] + (inner[i] + threshold[i]) * half
+    _normalise_chunk(z, width, total)
+
+
+def _entmax_chunk(projection, z, width, peak, value, work):
+    # In double precision: 2 transcendental functions for each element and pass.
+    alpha = projection.alpha
+    a = alpha - 1.0
+    for i in range(width):
+        for j in range(z.shape[0]):
+            z[j, i] = z[j, i] - peak[i]
+        tau = _entmax_threshold(alpha, z, i)
+        # Every p_j is written as the one of a reference score: exp_a(z - tau) is 1 at z = tau.
+        score, power = tau, 1.0
+        if alpha > 2.0:
+            score, power = _entmax_edge(a, z, i, tau)
+            tau = score + (1.0 - power) / a
+        inner = 0.0
+        total = 0.0
+        for j in range(z.shape[0]):
+            distance = a * (z[j, i] - score)
+            p = 0.0
+            if power + distance > 0.0:
+                p = math.exp((math.log(power) + math.log1p(distance / power)) / a)
+                inner += p * z[j, i]
+                total += p
+            z[j, i] = p
+        value[i] = peak[i] + (a * inner / total + tau) / alpha
+        for j in range(z.shape[0]):
+            z[j, i] = z[j, i] / total
+
+
+@kernel
+def _entmax_threshold(alpha, z, i):
+    """Solve sum_j exp_a(z_j - tau) = 1 for tau by Newton's method inside a bracket.
+
+    Its ends are the one-hot and the uniform solution. For alpha <= 2 Newton's steps from the left
+    stay inside; beyond, where p jumps at the edge of the support, bisection steps in.
+    """
+    a = alpha - 1.0
+    low = 0.0
+    high = -math.expm1(-a * math.log(z.shape[0])) / a
+    tau = 0.0
+    for _ in range(_MAX_PASSES):
+        total = 0.0
+        slope = 0.0
+        for j in range(z.shape[0]):
+            distance = a * (z[j, i] - tau)
+            if distance > -1.0:
+                log_p = math.log1p(distance) / a
+                total += math.exp(log_p)
+                slope += math.exp((1.0 - a) * log_p)
+        if total > 1.0:
+            low = tau
+        else:
+            high = tau
+        proposal = 0.5 * (low + high)
+        if alpha <= 2.0 and total > 0.0:
+            log_total = math.log(total)
+            step = math.expm1(a * log_total) / a * math.exp((1.0 - a) * log_total) / slope
+            if low < tau + step < high:
+                proposal = tau + step
+        if abs(proposal - tau) <= 2e-16 * high or not low < proposal < high:
+            break
+        tau = proposal
+    return tau
+
+
+@kernel
+def _entmax_edge(a, z, i, tau):
+    """The smallest score e in the support, and p_e^a, for alpha > 2.
+
+    There p = [1 + a (z - tau)]^(1 / a) rises vertically from the edge of the support, so that no
+    threshold in floating point makes the sum one. Written by the smallest responsibility p_e,
+    p_j = [p_e^a + a (z_j - z_e)]^(1 / a), the same equation is well conditioned and convex in p_e.
+    """
+    below = tau - 1.0 / a - 1e-9 * (1.0 + tau)
+    while True:
+        edge = np.inf
+        for j in range(z.shape[0]):
+            if z[j, i] > below:
+                edge = min(edge, np.float64(z[j, i]))
+        count = 0
+        others = 0.0
+        for j in range(z.shape[0]):
+            if z[j, i] > edge:
+                others += math.exp(math.log(a * (z[j, i] - edge)) / a)
+            count += z[j, i] >= edge
+        if others < 1.0:
+            break
+        below = edge  # the scores above fill the simplex alone
+    p = 1.0 / count
+    for _ in range(_MAX_PASSES):
+        total = -1.0
+        slope = 0.0
+        for j in range(z.shape[0]):
+            if z[j, i] >= edge:
+                power = p**a + a * (z[j, i] - edge)
+                total += power ** (1.0 / a)
+                slope += p ** (a - 1.0) * power ** (1.0 / a - 1.0)
+        step = total / slope
+        if step <= 1e-16 * p:
+            break
+        p = max(p - step, 0.5 * p)
+    return edge, p**a
+
+
+@by_type(
+    {
+        Softmax: _softmax_chunk,
+        Entmax15: _entmax15_chunk,
+        Sparsemax: _sparsemax_chunk,
+        Entmax: _entmax_chunk,
+    }
+)
+def project_chunk(
+    projection,  # IN     one of the four maps
+    z,  # INOUT  (n_clusters, capacity) scores -> responsibilities
+    width,  # IN     number of columns in use
+    peak,  # IN     (capacity,) maximum of each column
+    value,  # OUT    (capacity,) conjugate of each column
+    work,  # OUT    (3, capacity) scratch
+):
+    """Map the columns of a block to the simplex."""
+
+
+# ------------------------------------------------------------------- arrays of scores, by rows
+
+_WIDTH = 256
+
+
+@threaded
+def project_rows(
+    first,  # IN   tasks first .. last - 1 of n_tasks are run
+    last,
+    n_tasks,  # IN   number of slices of rows
+    projection,  # IN   one of the four maps
+    scores,  # IN   (n_rows, n_clusters)
+    responsibilities,  # OUT  (n_rows, n_clusters)
+):
+    for task in range(first, last):
+        n_rows, n_clusters = scores.shape
+        n_chunks = (n_rows + _WIDTH - 1) // _WIDTH
+        z = np.empty((n_clusters, _WIDTH), scores.dtype)
+        peak = np.empty(_WIDTH, scores.dtype)
+        value = np.empty(_WIDTH, scores.dtype)
+        work = np.empty((3, _WIDTH), scores.dtype)
+        for chunk in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
+            start = chunk * _WIDTH
+            width = min(_WIDTH, n_rows - start)
+            for i in range(width):
+                highest = scores[start + i, 0]
+                for j in range(n_clusters):
+                    z[j, i] = scores[start + i, j]
+                    highest = max(highest, scores[start + i, j])
+                peak[i] = highest
+            project_chunk(projection, z, width, peak, value, work)
+            for i in range(width):
+                for j in range(n_clusters):
+                    responsibilities[start + i, j] = z[j, i]

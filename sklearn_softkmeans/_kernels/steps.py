@@ -1,0 +1,357 @@
+"""One pass over the rows: scores -> responsibilities -> additive statistics or outputs.
+
+Rows are taken in chunks that stay in cache. A chunk costs one matrix product for the scores, one
+pass to find each row's two best scores, and then depends on how many of its rows are soft:
+
+- hard rows (the best score leads by more than the map's margin) are added to their cluster alone;
+- if few rows are soft, their scores are gathered and mapped, and each is added to its support;
+- if many are, the whole block is mapped and a second matrix product adds all rows at once.
+
+Chunks are grouped into tasks whose number depends on the shapes alone. Each task has its own sums
+and they are added in order, so that results are bitwise equal for any number of threads.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import by_type, inlined, kernel, threaded
+from .distances import load_chunk, refine_scores, scan_scores, score_chunk, score_error
+from .rows import DenseRows, SparseRows, sq_distance
+from .simplex import harden_chunk, project_chunk
+
+# One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
+_FEW = 4
+
+
+class Outputs(NamedTuple):
+    """What a pass is to fill; an array of size 0 is not wanted. Distances are in the frame."""
+
+    responsibilities: np.ndarray  # (n_samples, n_clusters)
+    labels: np.ndarray  # (n_samples,) int32
+    objective: np.ndarray  # (n_samples,) free energy of each row, not weighted
+    gaps: np.ndarray  # (n_samples,) d_(2)^2 - d_(1)^2, where sigma = 0
+    sums: np.ndarray  # (n_tasks, n_clusters, n_features) weighted sums of rows in the frame
+    mass: np.ndarray  # (n_tasks, n_clusters) sums of weighted responsibilities
+    totals: np.ndarray  # (n_tasks, 3) objective, inertia, number of rows that overflow
+
+
+class Chunk(NamedTuple):
+    """Scratch space of one task."""
+
+    block: np.ndarray  # (width, n_features) rows in the frame, if they are dense
+    norms: np.ndarray  # (width,) their squared norms
+    z: np.ndarray  # (n_clusters, width) scores, then responsibilities
+    few: np.ndarray  # (n_clusters, width // _FEW) the same of the soft rows, if they are few
+    best: np.ndarray  # (width,)
+    second: np.ndarray  # (width,)
+    nearest: np.ndarray  # (width,) int32
+    objective: np.ndarray  # (width,) float64, free energy of each row in the frame
+    weights: np.ndarray  # (width,) float64, 0 beyond the last row
+    soft: np.ndarray  # (width,) int32, the soft rows
+    peak: np.ndarray  # (width,) best score of each mapped column
+    value: np.ndarray  # (width,) conjugate of each mapped column
+    work: np.ndarray  # (3, width)
+    product: np.ndarray  # (n_clusters, n_features), if they are dense
+    column: np.ndarray  # (n_clusters,) float64
+
+
+@kernel
+def _allocate(n_dense, model, width):
+    n_clusters, n_features = model.centers.shape
+    real = model.bias.dtype
+    return Chunk(
+        np.empty((n_dense * width, n_features), real),
+        np.empty(width, real),
+        np.empty((n_clusters, width), real),
+        np.empty((n_clusters, width // _FEW), real),
+        np.empty(width, real),
+        np.empty(width, real),
+        np.empty(width, np.int32),
+        np.empty(width, np.float64),
+        np.empty(width, np.float64),
+        np.empty(width, np.int32),
+        np.empty(width, real),
+        np.empty(width, real),
+        np.empty((3, width), real),
+        np.empty((n_dense * n_clusters, n_features), real),
+        np.empty(n_clusters, np.float64),
+    )
+
+
+# ------------------------------------------------------------ what differs for dense and sparse
+
+
+def _dense_count(rows):
+    return rows.X.shape[0], 1
+
+
+def _sparse_count(rows):
+    return rows.indptr.shape[0] - 1, 0
+
+
+@by_type({DenseRows: _dense_count, SparseRows: _sparse_count})
+def _count(rows):
+    """Number of rows, and 1 where they are dense."""
+
+
+def _dense_block(rows, start, count, chunk):
+    if rows.blocks.shape[0] > 0:
+        end = start + chunk.norms.shape[0]
+        return rows.blocks[start:end], rows.norms[start:end]
+    load_chunk(rows, start, count, chunk.block, chunk.norms)
+    return chunk.block, chunk.norms
+
+
+def _sparse_block(rows, start, count, chunk):
+    return chunk.block, chunk.norms
+
+
+@by_type({DenseRows: _dense_block, SparseRows: _sparse_block})
+def _block(rows, start, count, chunk):
+    """The rows of a chunk in the frame, and their squared norms."""
+
+
+def _add_dense_row(rows, i, block, local, weight, sums):
+    for f in range(sums.shape[0]):
+        sums[f] += weight * block[local, f]
+
+
+def _add_sparse_row(rows, i, block, local, weight, sums):
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        sums[rows.indices[p]] += weight * (rows.data[p] * rows.scale)
+
+
+@by_type({DenseRows: _add_dense_row, SparseRows: _add_sparse_row})
+def _add_row(rows, i, block, local, weight, sums):
+    """Add a weighted row to the sums of one cluster, in double precision."""
+
+
+def _add_dense_block(rows, z, block, chunk, sums, mass):
+    # A matrix product in the working precision, 2 n k d operations; chunks add up in double.
+    n_clusters, width = z.shape
+    for j in range(n_clusters):
+        total = 0.0
+        for i in range(width):
+            z[j, i] = z[j, i] * chunk.weights[i]
+            total += z[j, i]
+        mass[j] += total
+    np.dot(z, block, chunk.product)
+    for j in range(n_clusters):
+        for f in range(sums.shape[1]):
+            sums[j, f] += chunk.product[j, f]
+    return True
+
+
+def _add_sparse_block(rows, z, block, chunk, sums, mass):
+    return False
+
+
+@by_type({DenseRows: _add_dense_block, SparseRows: _add_sparse_block})
+def _add_block(rows, z, block, chunk, sums, mass):
+    """Add all rows of a chunk at once, where that is possible."""
+
+
+# ------------------------------------------------------------------------------------- the pass
+
+
+@threaded
+def pass_over_rows(
+    first,  # IN   tasks first .. last - 1 of n_tasks are run
+    last,
+    n_tasks,  # IN   number of groups of chunks
+    width,  # IN   rows in a chunk
+    rows,  # IN   Rows
+    weights,  # IN   (n_samples,) or empty for unit weights
+    model,  # IN   Model
+    projection,  # IN   one of the maps of simplex.py
+    outputs,  # OUT  Outputs
+):
+    for task in range(first, last):
+        _run_task(task, n_tasks, width, rows, weights, model, projection, outputs)
+
+
+@inlined
+def _run_task(task, n_tasks, width, rows, weights, model, projection, outputs):
+    n_samples, n_dense = _count(rows)
+    n_chunks = (n_samples + width - 1) // width
+    chunk = _allocate(n_dense, model, width)
+    for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
+        start = number * width
+        count = min(width, n_samples - start)
+        block, norms = _block(rows, start, count, chunk)
+        score_chunk(rows, start, count, model, block, norms, chunk.z, chunk.column)
+        scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
+        _load_weights(weights, start, count, chunk.weights)
+        n_soft = _split_rows(rows, start, count, model, norms, chunk, outputs)
+        all_soft = n_soft * _FEW > count
+        z = _map_soft_rows(
+            rows, start, n_soft, all_soft, model, projection, norms, chunk, outputs
+        )
+        _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task)
+        if outputs.sums.shape[0] > 0:
+            sums, mass = outputs.sums[task], outputs.mass[task]
+            _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass)
+
+
+@inlined
+def _load_weights(weights, start, count, chunk_weights):
+    for i in range(count):
+        chunk_weights[i] = weights[start + i] if weights.shape[0] > 0 else 1.0
+    for i in range(count, chunk_weights.shape[0]):
+        chunk_weights[i] = 0.0
+
+
+@inlined
+def _split_rows(rows, start, count, model, norms, chunk, outputs):
+    """List the soft rows and find the free energy of the hard ones: their squared distance."""
+    n_soft = 0
+    for i in range(count):
+        norm = np.float64(norms[i])
+        error = score_error(model, norm)
+        lead = np.float64(chunk.best[i]) - chunk.second[i]
+        if lead >= model.margin + 2.0 * error and lead > 0.0:  # false where a score is NaN
+            nearest = norm - 2.0 * chunk.best[i] / model.precision
+            if not 2.0 * error <= model.tolerance * model.precision * nearest:
+                j = chunk.nearest[i]
+                nearest = sq_distance(rows, start + i, model.centers, model.norms, j)
+            chunk.objective[i] = nearest
+            if outputs.gaps.shape[0] > 0:
+                outputs.gaps[start + i] = 2.0 * lead / model.precision
+        else:
+            chunk.soft[n_soft] = i
+            n_soft += 1
+    return n_soft
+
+
+@inlined
+def _needs_exact_scores(model, lead, error, n_clusters):
+    """Whether the bound of the scores' error leaves the responsibilities uncertain."""
+    if error <= model.tolerance:
+        return False
+    if model.hard or not lead < np.inf or not error < 1.0:
+        return True
+    # An error of the scores changes no responsibility by more than the second best times it.
+    return lead < 2.0 * error + math.log(n_clusters * error / model.tolerance)
+
+
+@inlined
+def _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk, outputs):
+    """Turn the scores of the soft rows into responsibilities; returns the block they are in."""
+    z = chunk.z
+    width = z.shape[1]
+    if all_soft:
+        for i in range(width):
+            chunk.peak[i] = chunk.best[i]
+    else:
+        z = chunk.few
+        width = n_soft
+        for s in range(n_soft):
+            chunk.peak[s] = chunk.best[chunk.soft[s]]
+        for j in range(z.shape[0]):
+            for s in range(n_soft):
+                z[j, s] = chunk.z[j, chunk.soft[s]]
+    if n_soft == 0:
+        return z
+    for s in range(n_soft):
+        i = chunk.soft[s]
+        c = i if all_soft else s
+        norm = np.float64(norms[i])
+        error = score_error(model, norm)
+        lead = np.float64(chunk.best[i]) - chunk.second[i]
+        chunk.objective[i] = norm
+        if _needs_exact_scores(model, lead, error, z.shape[0]):
+            nearest = refine_scores(
+                rows, start + i, model, z, c, chunk.peak[c], error, chunk.column
+            )
+            chunk.nearest[i] = nearest
+            chunk.objective[i] = chunk.column[nearest]
+            chunk.peak[c] = 0.0
+            if outputs.gaps.shape[0] > 0:
+                outputs.gaps[start + i] = -2.0 * _second(z, c) / model.precision
+    if model.hard:
+        harden_chunk(z, width, chunk.peak, chunk.value)
+    else:
+        project_chunk(projection, z, width, chunk.peak, chunk.value, chunk.work)
+    for s in range(n_soft):
+        i = chunk.soft[s]
+        c = i if all_soft else s
+        chunk.objective[i] -= 2.0 * chunk.value[c] / model.precision
+    return z
+
+
+@inlined
+def _second(z, c):
+    """Second largest value of a column."""
+    best = -np.inf
+    second = -np.inf
+    for j in range(z.shape[0]):
+        second = max(second, min(best, z[j, c]))
+        best = max(best, np.float64(z[j, c]))
+    return second
+
+
+@inlined
+def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task):
+    """Everything that is wanted for single rows, and the sums of their objectives."""
+    for i in range(count):
+        outputs.totals[task, 0] += chunk.weights[i] * chunk.objective[i]
+        if not chunk.objective[i] < np.inf:
+            outputs.totals[task, 2] += 1.0
+    if outputs.objective.shape[0] > 0:
+        for i in range(count):
+            outputs.objective[start + i] = chunk.objective[i]
+    if outputs.responsibilities.shape[0] > 0:
+        for i in range(count):
+            for j in range(z.shape[0]):
+                outputs.responsibilities[start + i, j] = 0.0
+            outputs.responsibilities[start + i, chunk.nearest[i]] = 1.0
+        for s in range(n_soft):
+            i = chunk.soft[s]
+            c = i if all_soft else s
+            for j in range(z.shape[0]):
+                outputs.responsibilities[start + i, j] = z[j, c]
+    if outputs.labels.shape[0] > 0:
+        for i in range(count):
+            j = chunk.nearest[i]
+            outputs.labels[start + i] = j
+            distance = sq_distance(rows, start + i, model.centers, model.norms, j)
+            outputs.totals[task, 1] += chunk.weights[i] * distance
+        for s in range(n_soft):
+            i = chunk.soft[s]
+            outputs.labels[start + i] = _argmax(z, i if all_soft else s, outputs.responsibilities.dtype)
+
+
+@inlined
+def _argmax(z, c, dtype):
+    """First of the largest responsibilities of a column as they are written, in X's precision."""
+    label = 0
+    for j in range(1, z.shape[0]):
+        if dtype.type(z[j, c]) > dtype.type(z[label, c]):
+            label = j
+    return label
+
+
+@inlined
+def _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass):
+    """Add the rows of a chunk to the sums and the mass of their clusters."""
+    if all_soft:
+        if _add_block(rows, z, block, chunk, sums, mass):
+            return
+    else:
+        following = 0  # the hard rows are those that are not in the list of soft ones
+        for i in range(count):
+            if following < n_soft and chunk.soft[following] == i:
+                following += 1
+            else:
+                j = chunk.nearest[i]
+                mass[j] += chunk.weights[i]
+                _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
+    for c in range(count if all_soft else n_soft):
+        i = c if all_soft else chunk.soft[c]
+        for j in range(z.shape[0]):
+            weight = z[j, c] * chunk.weights[i]
+            if z[j, c] > 1e-22:  # exp(-NEGLIGIBLE)
+                mass[j] += weight
+                _add_row(rows, start + i, block, i, weight, sums[j])

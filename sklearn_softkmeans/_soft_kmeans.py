@@ -1,0 +1,34 @@
+"""K-means with softmax responsibilities."""
+
+from ._base import BaseSoftKMeans
+
+
+class SoftKMeans(BaseSoftKMeans):
+    """TODO"""
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        sigma="auto",
+        init="k-means++",
+        n_init="auto",
+        max_iter=300,
+        tol=1e-4,
+        verbose=0,
+        random_state=None,
+        copy_x=True,
+    ):
+        self.n_clusters = n_clusters
+        self.sigma = sigma
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.copy_x = copy_x
+
+    @property
+    def _alpha(self):
+        return 1.0
