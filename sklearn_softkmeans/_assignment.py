@@ -74,8 +74,18 @@ class Problem:
         self._resident = resident and not self.is_sparse
         self._single = single and not self.is_sparse and X.dtype == np.float32
         self._blocks = {}
+        self._given = None
 
     # --------------------------------------------------------------------------- frame
+
+    @property
+    def anchor(self):
+        """Origin of exact distances: that of the frame, or 0 where centres are given as numbers.
+
+        Differences x - c of given numbers are exact more often than those of shifted ones, so that
+        a row halfway between two centres is shared equally.
+        """
+        return np.zeros(self.n_features) if self._given is not None else self.origin
 
     def into_frame(self, centers):
         return (np.asarray(centers, dtype=np.float64) - self.origin) / self.unit
@@ -108,9 +118,11 @@ class Problem:
         """Free energy of each row, in the frame; the squared distance where sigma = 0."""
         return self._run(centers, sigma, alpha, objective=np.empty(self.n_samples)).objective
 
-    def gaps(self, centers):
-        """Difference of the two smallest squared distances of each row, in the frame."""
-        return self._run(centers, 0.0, 1.0, gaps=np.empty(self.n_samples)).gaps
+    def labels_and_gaps(self, centers):
+        """Nearest centre of each row, and d_(2)^2 - d_(1)^2 in the frame."""
+        labels = np.empty(self.n_samples, dtype=np.int32)
+        outputs = self._run(centers, 0.0, 1.0, labels=labels, gaps=np.empty(self.n_samples))
+        return outputs.labels, outputs.gaps
 
     def assign(self, centers, sigma, alpha):
         """Labels, mass, inertia and free energy at the given centres, in the unit of X."""
@@ -157,8 +169,7 @@ class Problem:
                 f"X has {self.n_features} features, but the cluster centers have "
                 f"{centers.shape[1]}."
             )
-        tails = "responsibilities" in wanted
-        model = self._model(np.ascontiguousarray(centers), sigma, alpha, tails)
+        model = self._model(np.ascontiguousarray(centers), sigma, alpha, wanted)
         width, n_tasks = self._layout(len(centers), model.bias.dtype.itemsize, sums)
         outputs = Outputs(
             responsibilities=wanted.get("responsibilities", np.empty((0, 0), self.X.dtype)),
@@ -169,7 +180,7 @@ class Problem:
             mass=np.zeros((n_tasks if sums else 0, len(centers))),
             totals=np.zeros((n_tasks, 3)),
         )
-        weights = np.empty(0) if self.sample_weight is None else self.sample_weight
+        weights = _read_only(np.empty(0) if self.sample_weight is None else self.sample_weight)
         with _one_blas_thread(self.is_sparse):
             rows = self._rows(model.bias.dtype, width)
             pass_over_rows(n_tasks, width, rows, weights, model, map_of(alpha), outputs)
@@ -180,16 +191,18 @@ class Problem:
             )
         return outputs
 
-    def _model(self, centers, sigma, alpha, tails):
+    def _model(self, centers, sigma, alpha, wanted):
         from ._kernels.distances import NEGLIGIBLE, Model
 
         norms = _sq_norms(centers)
         radius = float(np.sqrt(norms.max()))
+        points = centers if self._given is None else self._given / self.unit
+        break_ties = "labels" in wanted or "responsibilities" in wanted
         precision, margin = 1.0, 0.0
         if sigma > 0:
             precision = min(max(sigma, _SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0
             # In `transform` even responsibilities far below rounding are written.
-            margin = 745.0 if tails else NEGLIGIBLE
+            margin = 745.0 if "responsibilities" in wanted else NEGLIGIBLE
             if alpha > 1.0:
                 margin = min(margin, 1.0 / (alpha - 1.0))
         dtype = self._working_precision(sigma, precision, radius)
@@ -199,8 +212,18 @@ class Problem:
         if self.is_sparse:
             factors = np.ascontiguousarray(factors.T)
         return Model(
-            centers, norms, factors, bias, precision, radius, sigma == 0, margin, rounding, tolerance,
-        )  # fmt: skip
+            points=points,
+            norms=_sq_norms(points),
+            factors=factors,
+            bias=bias,
+            precision=precision,
+            radius=radius,
+            hard=sigma == 0,
+            margin=margin,
+            rounding=rounding,
+            break_ties=break_ties,
+            tolerance=tolerance,
+        )
 
     def _working_precision(self, sigma, precision, radius):
         """float32 where X has it and the scores' rounding errors are expected not to matter."""
@@ -214,9 +237,12 @@ class Problem:
 
         scale = 1.0 / self.unit
         if self.is_sparse:
-            return SparseRows(self.X.data, self.X.indices, self.X.indptr, scale)
+            parts = (self.X.data, self.X.indices, self.X.indptr)
+            return SparseRows(*map(_read_only, parts), scale)
         none = np.empty((0, self.n_features), dtype)
-        rows = DenseRows(self.X, self.origin, scale, none, np.empty(0, dtype))
+        rows = DenseRows(
+            _read_only(self.X), self.origin, self.anchor, scale, none, np.empty(0, dtype)
+        )
         if self._resident and width is not None:
             blocks, norms = self._loaded(rows, dtype, width)
             rows = rows._replace(blocks=blocks, norms=norms)
@@ -260,7 +286,9 @@ def for_prediction(X, centers, sigma, sample_weight=None):
     size = max(np.abs(centers - origin).max(), sigma * 1e-100)
     if size == 0.0:
         size = np.abs(origin).max() or 1.0
-    return Problem(X, sample_weight, origin=origin, size=size)
+    problem = Problem(X, sample_weight, origin=origin, size=size)
+    problem._given = centers
+    return problem
 
 
 def _one_blas_thread(is_sparse):
@@ -278,6 +306,13 @@ def _accuracy(dtype, n_features):
     """
     rounding = np.finfo(dtype).eps * (1.0 + np.sqrt(n_features) / 16.0)
     return float(rounding), _TOLERANCE[np.dtype(dtype)]
+
+
+def _read_only(array):
+    # A read-only array is another type to numba: all are, so that kernels are compiled once.
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _sq_norms(centers):

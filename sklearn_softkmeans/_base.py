@@ -75,20 +75,27 @@ class BaseSoftKMeans(
         sample_weight = _validate_weights(sample_weight, X)
         init = self._validate_init(X)
         problem = problem_for_fit(X, sample_weight, resident=self.copy_x)
+        solution, sigma = self._best_run(problem, init, self._n_runs())
+        self._store(problem, solution, sigma)
+        self._warn()
+        return self
+
+    def _best_run(self, problem, init, n_runs):
+        """The run with the lowest objective, and the temperature of all runs in the frame."""
         random_state = check_random_state(self.random_state)
-        sigma, best = None, None
-        for run in range(self._n_runs()):
+        sigma, best, lowest = None, None, np.inf
+        for run in range(n_runs):
             centers = self._start(problem, init, random_state)
             if sigma is None:
                 auto = isinstance(self.sigma, str)
-                sigma = auto_sigma(problem, centers) if auto else self.sigma / problem.unit
+                sigma = auto_sigma(problem, centers) if auto else float(self.sigma) / problem.unit
             solution = self._solve(problem, centers, sigma, run)
+            if n_runs == 1:
+                return solution, sigma
             objective = problem.statistics(solution.centers, sigma, self._alpha).objective
-            if best is None or objective < best_objective:
-                best, best_objective = solution, objective
-        self._store(problem, best, sigma)
-        self._warn(problem, best)
-        return self
+            if best is None or objective < lowest:
+                best, lowest = solution, objective
+        return best, sigma
 
     def _n_runs(self):
         if not isinstance(self.init, str) and not callable(self.init):
@@ -133,9 +140,7 @@ class BaseSoftKMeans(
         """Set the fitted attributes, all of them at the final centers as they are stored."""
         self.cluster_centers_ = problem.out_of_frame(solution.centers).astype(problem.X.dtype)
         self.sigma_ = float(sigma * problem.unit)
-        final = for_prediction(
-            problem.X, self.cluster_centers_, self.sigma_, problem.sample_weight
-        )
+        final = for_prediction(problem.X, self.cluster_centers_, self.sigma_, problem.sample_weight)
         result = final.assign(
             final.into_frame(self.cluster_centers_), self.sigma_ / final.unit, self._alpha
         )
@@ -156,12 +161,13 @@ class BaseSoftKMeans(
         self.stop_reason_ = solution.stop_reason
         self.converged_ = solution.stop_reason != "max_iter"
         rounding = 64 * np.finfo(problem.X.dtype).eps * problem.spread
-        distance = solution.distance if np.isfinite(solution.distance) else 0.0
+        # Merging centres were stopped on their way, at most sqrt(2) times the distance apart.
+        short = min(2.0 * solution.distance, 1e-3 * problem.spread) if self.converged_ else 0.0
         self.n_distinct_clusters_ = count_distinct(
-            solution.centers, self.cluster_mass_, max(rounding, 4.0 * distance)
+            solution.centers, self.cluster_mass_, max(rounding, short)
         )
 
-    def _warn(self, problem, solution):
+    def _warn(self):
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before "
@@ -192,9 +198,10 @@ class BaseSoftKMeans(
             accept_large_sparse=True,
             reset=reset,
         )
-        if issparse(X) and not X.has_canonical_format:
+        if issparse(X) and not (X.has_canonical_format and X.data.all()):
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()
+            X.eliminate_zeros()
         return X
 
     def _validate_init(self, X):

@@ -121,26 +121,39 @@ def _relocate(problem, statistics, centers, dead, sigma, alpha):
 
 
 def auto_sigma(problem, centers):
-    """The temperature sigma="auto", in the frame: a few rows are soft, all centres distinct.
+    """The temperature sigma="auto", in the frame: some rows are soft, all centres distinct.
 
-    After one step of K-means, half the square root of a low quantile of the gaps between the two
-    smallest squared distances, at most half the standard deviation of the first principal axis.
+    After one step of K-means, with gap = d_(2)^2 - d_(1)^2 of a row, the smallest of
+
+    - half the root of the lower tenth of all gaps: few rows are soft;
+    - a quarter of the root of the median gap in each cluster: the gap is the squared distance D^2
+      of two tight clusters, which merge at sigma = D / 2;
+    - half the standard deviation of the first principal axis.
     """
     centers = update_centers(problem, problem.statistics(centers, 0.0, 1.0), centers, 0.0, 1.0)
-    quantile = np.inf
-    if len(centers) > 1:
-        gaps = problem.gaps(centers)
-        rounding = 1e-12 * problem.spread**2
-        quantile = _weighted_quantile(gaps, problem.weights, _SOFT_SHARE)
-        if quantile <= rounding and np.any(gaps > rounding):
-            # Many rows are halfway between equal centres: they say nothing about the others.
-            apart = gaps > rounding
-            quantile = _weighted_quantile(gaps[apart], problem.weights[apart], _SOFT_SHARE)
     variance = problem.spread**2
-    if quantile > variance / min(problem.n_samples, problem.n_features):
-        quantile = min(quantile, _largest_variance(problem))
+    limit = _gap_limit(problem, centers) if len(centers) > 1 else np.inf
+    if limit > variance / min(problem.n_samples, problem.n_features):
+        limit = min(limit, _largest_variance(problem))
     # Constant data: any positive number will do, and a small one keeps later rows apart.
-    return 0.5 * np.sqrt(quantile) or np.finfo(np.float64).eps
+    return 0.5 * np.sqrt(limit) or np.finfo(np.float64).eps
+
+
+def _gap_limit(problem, centers):
+    # Of equal centres one is kept: gaps of zero say nothing about the others.
+    _, first = np.unique(_merged(centers, 1e-9 * problem.spread), return_index=True)
+    if len(first) == 1:
+        return np.inf
+    labels, gaps = problem.labels_and_gaps(centers[first])
+    apart = (gaps > 1e-12 * problem.spread**2) & (problem.weights > 0.0)
+    labels, gaps, weights = labels[apart], gaps[apart], problem.weights[apart]
+    if len(gaps) == 0:
+        return np.inf
+    limit = _weighted_quantile(gaps, weights, _SOFT_SHARE)
+    order = np.argsort(labels, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1):
+        limit = min(limit, 0.25 * _weighted_quantile(gaps[members], weights[members], 0.5))
+    return limit
 
 
 def _weighted_quantile(values, weights, share):
@@ -176,8 +189,12 @@ def _largest_variance(problem):
 
 def count_distinct(centers, mass, distance):
     """Number of centres with mass that lie further apart than `distance`."""
-    centers = centers[mass > 0.0]
+    return len(np.unique(_merged(centers[mass > 0.0], distance)))
+
+
+def _merged(centers, distance):
+    """Group of each centre, where centres that are within `distance` of each other form one."""
     pairs = KDTree(centers).query_pairs(distance, output_type="ndarray")
     ones = np.ones(len(pairs))
     graph = coo_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(len(centers), len(centers)))
-    return int(connected_components(graph, directed=False, return_labels=False))
+    return connected_components(graph, directed=False)[1]

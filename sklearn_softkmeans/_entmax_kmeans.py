@@ -7,7 +7,136 @@ from ._compat import Interval
 
 
 class EntmaxKMeans(BaseSoftKMeans):
-    """TODO"""
+    r"""K-means with sparse responsibilities from the entmax family.
+
+    Every row x belongs to cluster j with the responsibility
+
+    .. math:: r_j = [(\alpha - 1) z_j - \tau]_+^{1 / (\alpha - 1)}, \quad
+              z_j = -d_j^2 / (2 \sigma^2),
+
+    with d_j its distance to center j and :math:`\tau` such that they sum to one. A cluster that is
+    far enough gets exactly zero, and a row whose two smallest squared distances differ by
+    ``2 * sigma**2 / (alpha - 1)`` or more belongs to one cluster alone. The centers minimise the
+    free energy
+
+    .. math:: F = \sum_i w_i \min_r \left(\sum_j r_j d_{ij}^2
+              + 2 \sigma^2 \frac{\sum_j r_j^\alpha - 1}{\alpha (\alpha - 1)}\right),
+
+    by alternating responsibilities and weighted means, which never raises F. Where all rows belong
+    to one cluster the solution is one of K-means, exactly, at a positive `sigma`.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters, at least 1.
+    alpha : float, default=1.5
+        Order of the entmax family, at least 1: 1 is softmax (:class:`SoftKMeans`), 2 sparsemax. The
+        larger, the sparser at the same `sigma`.
+    sigma : float or "auto", default="auto"
+        Temperature as a length, in the unit of X, at least 0. The scores that responsibilities are
+        made of are ``-d**2 / (2 * sigma**2)``. 0 is exact K-means (Lloyd's algorithm): the labels
+        and centers of :class:`~sklearn.cluster.KMeans` from the same start. "auto" takes, after one
+        step of K-means, the smallest of half the root of the lower tenth of the gaps between the
+        two smallest squared distances of a row, a quarter of the root of the median gap in each
+        cluster, and half the standard deviation of the first principal axis. So some rows are
+        shared, and no centers merge. All runs use the value of the first.
+    init : {"k-means++", "random"}, array-like of shape (n_clusters, n_features) or callable, \
+            default="k-means++"
+        Initial centers. "k-means++" is the greedy form that
+        :class:`~sklearn.cluster.KMeans` uses; "random" takes different rows. Both draw by weight
+        from the rows in an order that their content defines, so that weights equal repetition and
+        the order of the rows does not matter. A callable gets ``(X, n_clusters, random_state=...)``
+        and returns an array.
+    n_init : "auto" or int, default="auto"
+        Number of runs from different initial centers, of which the one with the lowest objective
+        is kept. "auto" is 1 for "k-means++" and 10 for "random" or a callable; an array always
+        means one run.
+    max_iter : int, default=300
+        Largest number of iterations of a run, at least 1.
+    tol : float, default=1e-4
+        The iteration stops when the estimated distance of the centers to the fixed point, the
+        Frobenius norm over all of them, is at most `tol` times the square root of the total
+        (weighted) variance of X. At least 0; with 0 it ends when the centers only move by rounding
+        errors.
+    verbose : int, default=0
+        Print a line for each iteration if not 0.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the initial centers.
+    copy_x : bool, default=True
+        Keep a centered copy of dense X during `fit`, which makes iterations faster. With False
+        there is no second copy of X in memory. X itself is never changed, and the result is
+        bitwise the same.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Cluster centers, in the precision of X.
+    labels_ : ndarray of shape (n_samples,), int32
+        Cluster with the largest responsibility for each row of X.
+    inertia_ : float
+        Sum of the weighted squared distances of rows to their nearest center, as in K-means.
+    objective_ : float
+        Free energy at the final centers, in the squared unit of X.
+    objective_path_ : ndarray of shape (n_iter_ + 1,)
+        Free energy at the centers of each E-step, the last value is `objective_`. It never
+        increases; differences within rounding are recorded as equal.
+    sigma_ : float
+        The temperature that was used.
+    n_iter_ : int
+        Number of iterations of the run that was kept.
+    converged_ : bool
+        Whether the run ended before `max_iter`.
+    stop_reason_ : {"tol", "stagnation", "max_iter"}
+        Why the run ended.
+    cluster_mass_ : ndarray of shape (n_clusters,)
+        Sum of the weighted responsibilities of each cluster.
+    n_distinct_clusters_ : int
+        Number of centers that hold mass and lie apart from each other.
+    n_features_in_ : int
+        Number of features of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has string column names.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` was reached, or if fewer than `n_clusters` distinct centers were found.
+
+    See Also
+    --------
+    SoftKMeans : Responsibilities that are positive for all clusters.
+    sklearn.cluster.KMeans : The limit of small sigma, reached at a positive one.
+
+    Notes
+    -----
+    At the same `sigma` a larger `alpha` is harder. A center that no row belongs to moves to the
+    row with the largest weighted squared distance to its nearest center, as in
+    :class:`~sklearn.cluster.KMeans`; that cannot raise the free energy. Results are bitwise equal
+    for any number of threads.
+
+    References
+    ----------
+    F. Félix Arredondo, A. Ucan-Puc and C. Astengo Noguez, "K-Means as a Radial Basis Function
+    Network: a Variational and Gradient-based Equivalence", arXiv:2603.04625, 2026.
+
+    B. Peters, V. Niculae and A. F. T. Martins, "Sparse Sequence-to-Sequence Models", ACL 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_softkmeans import EntmaxKMeans
+    >>> X = np.array([[-1.2], [-0.8], [0.1], [0.8], [1.2]])
+    >>> sparse = EntmaxKMeans(n_clusters=2, sigma=0.6, init=[[-1.0], [1.0]]).fit(X)
+    >>> sparse.cluster_centers_.round(2)
+    array([[-0.88],
+           [ 0.75]])
+    >>> sparse.predict_proba(X).round(2)
+    array([[1.  , 0.  ],
+           [1.  , 0.  ],
+           [0.25, 0.75],
+           [0.  , 1.  ],
+           [0.  , 1.  ]])
+    """
 
     _parameter_constraints = {
         **BaseSoftKMeans._parameter_constraints,

@@ -17,6 +17,7 @@ the caller's.
 
 import functools
 import hashlib
+import itertools
 import os
 import threading
 import types
@@ -169,7 +170,7 @@ def entry(func):
     return _compile(func, "serial", cached=True, fastmath=_FAST)
 
 
-class threaded:  # noqa: N801  a decorator
+class threaded:
     """Compile a kernel that Python calls, and share its tasks between threads.
 
     The kernel takes ``(first, last, n_tasks, *args)`` and runs tasks ``first .. last - 1``. Number
@@ -186,7 +187,7 @@ class threaded:  # noqa: N801  a decorator
             self.kernel(0, n_tasks, n_tasks, *args)
             return
         bounds = [i * n_tasks // n_threads for i in range(n_threads + 1)]
-        ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
+        ranges = list(itertools.pairwise(bounds))
         others = [_submit(self.kernel, *part, n_tasks, *args) for part in ranges[1:]]
         try:
             self.kernel(*ranges[0], n_tasks, *args)

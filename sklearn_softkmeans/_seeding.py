@@ -91,6 +91,6 @@ def _distinct_rows(problem, n_clusters, order, repeats, random_state):
     mass = np.bincount(groups, weights=problem.weights[order])
     first = order[~repeats][mass > 0]
     mass = mass[mass > 0]
-    keys = -np.log(random_state.uniform(size=len(mass))) / mass
+    keys = -np.log1p(-random_state.uniform(size=len(mass))) / mass
     # With fewer different rows than clusters, all are taken more than once.
     return np.resize(first[np.argsort(keys, kind="stable")], n_clusters)

@@ -4,7 +4,135 @@ from ._base import BaseSoftKMeans
 
 
 class SoftKMeans(BaseSoftKMeans):
-    """TODO"""
+    r"""K-means with softmax responsibilities.
+
+    Every row x belongs to every cluster j with a responsibility
+
+    .. math:: r_j = \frac{\exp(-d_j^2 / (2 \sigma^2))}{\sum_l \exp(-d_l^2 / (2 \sigma^2))},
+
+    with d_j its distance to center j: a normalised radial basis function network. The centers
+    minimise the free energy
+
+    .. math:: F = -2 \sigma^2 \sum_i w_i \log \sum_j \exp(-d_{ij}^2 / (2 \sigma^2)),
+
+    by alternating responsibilities and weighted means, which never raises F. As `sigma` falls to 0
+    this becomes K-means. It is also the EM algorithm of a Gaussian mixture with equal weights and
+    the fixed covariance ``sigma**2`` times the identity.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters, at least 1.
+    sigma : float or "auto", default="auto"
+        Temperature as a length, in the unit of X, at least 0. The scores that responsibilities are
+        made of are ``-d**2 / (2 * sigma**2)``. 0 is exact K-means (Lloyd's algorithm): the labels
+        and centers of :class:`~sklearn.cluster.KMeans` from the same start. "auto" takes, after one
+        step of K-means, the smallest of half the root of the lower tenth of the gaps between the
+        two smallest squared distances of a row, a quarter of the root of the median gap in each
+        cluster, and half the standard deviation of the first principal axis. So some rows are
+        shared, and no centers merge. All runs use the value of the first.
+    init : {"k-means++", "random"}, array-like of shape (n_clusters, n_features) or callable, \
+            default="k-means++"
+        Initial centers. "k-means++" is the greedy form that
+        :class:`~sklearn.cluster.KMeans` uses; "random" takes different rows. Both draw by weight
+        from the rows in an order that their content defines, so that weights equal repetition and
+        the order of the rows does not matter. A callable gets ``(X, n_clusters, random_state=...)``
+        and returns an array.
+    n_init : "auto" or int, default="auto"
+        Number of runs from different initial centers, of which the one with the lowest objective
+        is kept. "auto" is 1 for "k-means++" and 10 for "random" or a callable; an array always
+        means one run.
+    max_iter : int, default=300
+        Largest number of iterations of a run, at least 1.
+    tol : float, default=1e-4
+        The iteration stops when the estimated distance of the centers to the fixed point, the
+        Frobenius norm over all of them, is at most `tol` times the square root of the total
+        (weighted) variance of X. At least 0; with 0 it ends when the centers only move by rounding
+        errors.
+    verbose : int, default=0
+        Print a line for each iteration if not 0.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the initial centers.
+    copy_x : bool, default=True
+        Keep a centered copy of dense X during `fit`, which makes iterations faster. With False
+        there is no second copy of X in memory. X itself is never changed, and the result is
+        bitwise the same.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Cluster centers, in the precision of X.
+    labels_ : ndarray of shape (n_samples,), int32
+        Cluster with the largest responsibility for each row of X.
+    inertia_ : float
+        Sum of the weighted squared distances of rows to their nearest center, as in K-means.
+    objective_ : float
+        Free energy at the final centers, in the squared unit of X.
+    objective_path_ : ndarray of shape (n_iter_ + 1,)
+        Free energy at the centers of each E-step, the last value is `objective_`. It never
+        increases; differences within rounding are recorded as equal.
+    sigma_ : float
+        The temperature that was used.
+    n_iter_ : int
+        Number of iterations of the run that was kept.
+    converged_ : bool
+        Whether the run ended before `max_iter`.
+    stop_reason_ : {"tol", "stagnation", "max_iter"}
+        Why the run ended.
+    cluster_mass_ : ndarray of shape (n_clusters,)
+        Sum of the weighted responsibilities of each cluster.
+    n_distinct_clusters_ : int
+        Number of centers that hold mass and lie apart from each other.
+    n_features_in_ : int
+        Number of features of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has string column names.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` was reached, or if fewer than `n_clusters` distinct centers were found.
+
+    See Also
+    --------
+    EntmaxKMeans : Responsibilities that are exactly zero for far clusters.
+    sklearn.cluster.KMeans : The limit of small sigma.
+    sklearn.mixture.GaussianMixture : Also fits weights and covariances.
+
+    Notes
+    -----
+    Softmax centers merge where sigma**2 exceeds the largest variance of what they share. That is
+    a property of the objective, not a failure; the estimator warns and gives the number of
+    distinct centers.
+
+    An iteration costs two matrix products, 4 n_samples n_features n_clusters operations, where all
+    rows are shared, and half of it where few are. Results are bitwise equal for any number of
+    threads.
+
+    References
+    ----------
+    F. Félix Arredondo, A. Ucan-Puc and C. Astengo Noguez, "K-Means as a Radial Basis Function
+    Network: a Variational and Gradient-based Equivalence", arXiv:2603.04625, 2026.
+
+    K. Rose, "Deterministic Annealing for Clustering, Compression, Classification, Regression, and
+    Related Optimization Problems", Proceedings of the IEEE 86, 1998.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_softkmeans import SoftKMeans
+    >>> X = np.array([[-1.2], [-0.8], [0.1], [0.8], [1.2]])
+    >>> soft = SoftKMeans(n_clusters=2, sigma=0.5, init=[[-1.0], [1.0]]).fit(X)
+    >>> soft.cluster_centers_.round(2)
+    array([[-0.87],
+           [ 0.75]])
+    >>> soft.predict_proba(X).round(2)
+    array([[1.  , 0.  ],
+           [0.99, 0.01],
+           [0.26, 0.74],
+           [0.  , 1.  ],
+           [0.  , 1.  ]])
+    """
 
     def __init__(
         self,

@@ -47,8 +47,8 @@ class StoppingRule:
 
     Soft steps converge linearly, slowly near a critical temperature: a small step says little. If
     each shift is a factor q of the one before, the steps to come add up to shift q / (1 - q). The
-    largest of the last two factors is taken. Distances are Frobenius norms over all centres; the
-    spread is the square root of the total weighted variance.
+    largest of the last two factors is taken, and at least 1/2. Distances are Frobenius norms over
+    all centres; the spread is the square root of the total weighted variance.
 
     With tol = 0 the iteration ends by stagnation: the shift is rounding error.
     """
@@ -58,7 +58,7 @@ class StoppingRule:
         self._enough = tol * spread
         self._rounding = 4.0 * np.finfo(np.float64).eps * max(spread, np.abs(centers).max())
         self._shift = None
-        self._factor = np.inf
+        self._factor = 0.0
         self._smallest = np.inf
         self._waited = 0
 
@@ -66,7 +66,7 @@ class StoppingRule:
         """Reason to stop after a step of this size, or None."""
         if self._shift is not None:
             last, self._factor = self._factor, shift / self._shift
-            factor = max(self._factor, last) if np.isfinite(last) else self._factor
+            factor = max(self._factor, last, 0.5)
             self.distance = shift * factor / (1.0 - factor) if factor < 1.0 else np.inf
         if shift <= self._rounding:
             self.distance = shift

@@ -194,4 +194,6 @@ def _map_rows(rows, alpha, responsibilities):
     from ._kernels.simplex import map_of, project_rows
 
     n_tasks = max(1, min(64, rows.size // 2**15))
+    rows = rows.view()
+    rows.flags.writeable = False  # as the caller's array may be: one type, compiled once
     project_rows(n_tasks, map_of(alpha), rows, responsibilities)

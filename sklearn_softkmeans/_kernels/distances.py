@@ -24,15 +24,16 @@ NEGLIGIBLE = 50.0
 class Model(NamedTuple):
     """Centres in the frame of the rows, and what is to be known of the map from their scores."""
 
-    centers: np.ndarray  # (n_clusters, n_features) float64
+    points: np.ndarray  # (n_clusters, n_features) float64, the centres relative to the anchor
     norms: np.ndarray  # (n_clusters,) their squared norms
-    factors: np.ndarray  # g * centers in the working precision; transposed where X is sparse
+    factors: np.ndarray  # g * centres in the working precision; transposed where X is sparse
     bias: np.ndarray  # (n_clusters,) -g |c|^2 / 2
     precision: float  # g = 1 / sigma^2 in the frame; 1 where sigma = 0
     radius: float  # largest |c|
     hard: bool  # sigma = 0: the map is not used
     margin: float  # a row is hard where the two best scores differ by so much
     rounding: float  # error of a score is at most rounding * g * (|x| radius + radius^2 / 2)
+    break_ties: bool  # scores that are equal to rounding are computed from differences
     tolerance: float  # error that is allowed in a responsibility, and relative error in d^2
 
 
@@ -160,7 +161,7 @@ def refine_scores(
     for j in range(z.shape[0]):
         sq_distances[j] = np.inf
         if not z[j, c] < best - reach:  # true where a score is NaN
-            sq_distances[j] = sq_distance(rows, i, model.centers, model.norms, j)
+            sq_distances[j] = sq_distance(rows, i, model.points, model.norms, j)
         if sq_distances[j] < sq_distances[nearest]:
             nearest = j
     for j in range(z.shape[0]):

@@ -14,7 +14,8 @@ from .._jit import by_type, threaded
 
 class DenseRows(NamedTuple):
     X: np.ndarray  # (n_samples, n_features)
-    origin: np.ndarray  # (n_features,) float64
+    origin: np.ndarray  # (n_features,) float64, of the frame
+    anchor: np.ndarray  # (n_features,) float64, origin of exact distances: see `Model.points`
     scale: float
     blocks: np.ndarray  # (n_padded, n_features) rows already in the frame, or empty
     norms: np.ndarray  # (n_padded,) their squared norms
@@ -27,16 +28,16 @@ class SparseRows(NamedTuple):
     scale: float
 
 
-def _dense_sq_distance(rows, i, centers, norms, j):
+def _dense_sq_distance(rows, i, points, norms, j):
     # 4 operations for each element.
     total = 0.0
-    for f in range(centers.shape[1]):
-        difference = (rows.X[i, f] - rows.origin[f]) * rows.scale - centers[j, f]
+    for f in range(points.shape[1]):
+        difference = (rows.X[i, f] - rows.anchor[f]) * rows.scale - points[j, f]
         total += difference * difference
     return total
 
 
-def _sparse_sq_distance(rows, i, centers, norms, j):
+def _sparse_sq_distance(rows, i, points, norms, j):
     # 4 operations for each non-zero element, where |x|^2 - 2 x.c + |c|^2 does not cancel.
     start = rows.indptr[i]
     end = rows.indptr[i + 1]
@@ -45,24 +46,24 @@ def _sparse_sq_distance(rows, i, centers, norms, j):
     for p in range(start, end):
         x = rows.data[p] * rows.scale
         size += x * x
-        total += x * (x - 2.0 * centers[j, rows.indices[p]])
+        total += x * (x - 2.0 * points[j, rows.indices[p]])
     if total > 1e-3 * size:
         return total
     p = start
     total = 0.0
-    for f in range(centers.shape[1]):
+    for f in range(points.shape[1]):
         x = 0.0
         if p < end and rows.indices[p] == f:
             x = rows.data[p] * rows.scale
             p += 1
-        difference = x - centers[j, f]
+        difference = x - points[j, f]
         total += difference * difference
     return total
 
 
 @by_type({DenseRows: _dense_sq_distance, SparseRows: _sparse_sq_distance})
-def sq_distance(rows, i, centers, norms, j):
-    """Squared distance of row i to centre j, of squared norm norms[j], in float64."""
+def sq_distance(rows, i, points, norms, j):
+    """Squared distance of row i to point j, of squared norm norms[j], in float64."""
 
 
 @threaded
@@ -71,17 +72,17 @@ def sq_distances_to(
     last,
     n_tasks,  # IN   number of slices of rows
     rows,  # IN
-    centers,  # IN   (n_centers, n_features) in the frame
-    norms,  # IN   (n_centers,) their squared norms
+    points,  # IN   (n_points, n_features) relative to the anchor
+    norms,  # IN   (n_points,) their squared norms
     closest,  # IN   (n_samples,) upper bound for the result
-    sq_distances,  # OUT  (n_centers, n_samples)
+    sq_distances,  # OUT  (n_points, n_samples)
 ):
-    """min(closest, squared distance) of all rows to a few centres."""
+    """min(closest, squared distance) of all rows to a few points."""
     for task in range(first, last):
         n_samples = closest.shape[0]
         for i in range(task * n_samples // n_tasks, (task + 1) * n_samples // n_tasks):
-            for j in range(centers.shape[0]):
-                sq_distances[j, i] = min(closest[i], sq_distance(rows, i, centers, norms, j))
+            for j in range(points.shape[0]):
+                sq_distances[j, i] = min(closest[i], sq_distance(rows, i, points, norms, j))
 
 
 # Keys are added strictly in the order of the features: the zeros that only a dense row has do not

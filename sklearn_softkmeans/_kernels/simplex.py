@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, inlined, kernel, threaded
+from .._jit import by_type, exact, inlined, kernel, threaded
 from .elementary import exp
 
 _MAX_PASSES = 100
@@ -57,15 +57,13 @@ def harden_chunk(z, width, peak, value):
             free = free and not hit
 
 
-def _softmax_chunk(projection, z, width, peak, value, work):
+def _softmax_chunk(projection, z, width, peak, value, work, total):
     # 3 passes over the block, one exponential for each element.
-    total = work[0]
-    zero = z.dtype.type(0.0)
     for i in range(width):
-        total[i] = zero
+        total[i] = 0.0
     n_clusters = z.shape[0]
     pairs = n_clusters - n_clusters % 2
-    for j in range(0, pairs, 2):  # pairs: half the additions, half the rounding errors
+    for j in range(0, pairs, 2):
         for i in range(width):
             first = exp(z[j, i] - peak[i])
             second = exp(z[j + 1, i] - peak[i])
@@ -79,20 +77,20 @@ def _softmax_chunk(projection, z, width, peak, value, work):
             total[i] += last
     for i in range(width):
         value[i] = peak[i] + math.log(total[i])
-    _normalise_chunk(z, width, total)
+    _normalise_chunk(z, width, total, work[0])
 
 
 @inlined
-def _normalise_chunk(z, width, total):
-    one = z.dtype.type(1.0)
+def _normalise_chunk(z, width, total, factor):
+    # The sum is in double precision: single precision would lose digits over many clusters.
     for i in range(width):
-        total[i] = one / total[i]
+        factor[i] = 1.0 / total[i]
     for j in range(z.shape[0]):
         for i in range(width):
-            z[j, i] *= total[i]
+            z[j, i] *= factor[i]
 
 
-def _entmax15_chunk(projection, z, width, peak, value, work):
+def _entmax15_chunk(projection, z, width, peak, value, work, total):
     # p = y^2 with y = [1 + (z - max) / 2 - t]_+ and t = tau / 2; sum p = 1 is |y|_2 = 1.
     threshold, first, second = work[0], work[1], work[2]
     zero, one = z.dtype.type(0.0), z.dtype.type(1.0)
@@ -117,10 +115,10 @@ def _entmax15_chunk(projection, z, width, peak, value, work):
             moved = max(moved, step)
         if moved == zero:
             break
-    inner, total = first, second
+    inner = first
     for i in range(width):
         inner[i] = zero
-        total[i] = zero
+        total[i] = 0.0
     for j in range(z.shape[0]):
         for i in range(width):
             y = max(z[j, i] - threshold[i], zero)
@@ -133,12 +131,15 @@ def _entmax15_chunk(projection, z, width, peak, value, work):
     for i in range(width):
         # ((a - 1) <p, z - max> + tau) / a at a = 3/2, where <p, z - max> = 2 inner, tau = 2 t.
         value[i] = peak[i] + (inner[i] + threshold[i] + threshold[i]) * two_thirds
-    _normalise_chunk(z, width, total)
+    _normalise_chunk(z, width, total, work[0])
 
 
-@inlined
+@exact
 def _start_threshold(scale, z, width, peak, threshold):
-    """Turn z into 1 + scale (z - max) and set all thresholds to 0, the left end of Newton."""
+    """Turn z into 1 + scale (z - max) and set all thresholds to 0, the left end of Newton.
+
+    In this order: 1 - scale max would lose the 1 where the scores are large.
+    """
     one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
     factor = z.dtype.type(scale)
     for i in range(width):
@@ -148,24 +149,24 @@ def _start_threshold(scale, z, width, peak, threshold):
             z[j, i] = factor * (z[j, i] - peak[i]) + one
 
 
-def _sparsemax_chunk(projection, z, width, peak, value, work):
+def _sparsemax_chunk(projection, z, width, peak, value, work, total):
     # p = y = [1 + (z - max) - tau]_+: piecewise linear, so that Newton's method is exact.
-    threshold, total, count = work[0], work[1], work[2]
+    threshold, mass, count = work[0], work[1], work[2]
     zero, half, one = z.dtype.type(0.0), z.dtype.type(0.5), z.dtype.type(1.0)
     _start_threshold(1.0, z, width, peak, threshold)
     rounding = z.dtype.type(2 * np.finfo(z.dtype).eps)
     for _ in range(_MAX_PASSES):
         for i in range(width):
-            total[i] = zero
+            mass[i] = zero
             count[i] = zero
         for j in range(z.shape[0]):
             for i in range(width):
                 y = z[j, i] - threshold[i]
-                total[i] += max(y, zero)
+                mass[i] += max(y, zero)
                 count[i] += one if y > zero else zero
         moved = zero
         for i in range(width):
-            step = (total[i] - one) / count[i]
+            step = (mass[i] - one) / count[i]
             step = step if step > rounding else zero
             threshold[i] += step
             moved = max(moved, step)
@@ -174,7 +175,7 @@ def _sparsemax_chunk(projection, z, width, peak, value, work):
     inner = count
     for i in range(width):
         inner[i] = zero
-        total[i] = zero
+        total[i] = 0.0
     for j in range(z.shape[0]):
         for i in range(width):
             p = max(z[j, i] - threshold[i], zero)
@@ -183,16 +184,18 @@ def _sparsemax_chunk(projection, z, width, peak, value, work):
             z[j, i] = p
     for i in range(width):
         value[i] = peak[i] + (inner[i] + threshold[i]) * half
-    _normalise_chunk(z, width, total)
+    _normalise_chunk(z, width, total, work[0])
 
 
-def _entmax_chunk(projection, z, width, peak, value, work):
+def _entmax_chunk(projection, z, width, peak, value, work, total):
     # In double precision: 2 transcendental functions for each element and pass.
     alpha = projection.alpha
     a = alpha - 1.0
+    _start_threshold(1.0, z, width, peak, work[0])
+    one = z.dtype.type(1.0)
     for i in range(width):
         for j in range(z.shape[0]):
-            z[j, i] = z[j, i] - peak[i]
+            z[j, i] -= one
         tau = _entmax_threshold(alpha, z, i)
         # Every p_j is written as the one of a reference score: exp_a(z - tau) is 1 at z = tau.
         score, power = tau, 1.0
@@ -200,18 +203,17 @@ def _entmax_chunk(projection, z, width, peak, value, work):
             score, power = _entmax_edge(a, z, i, tau)
             tau = score + (1.0 - power) / a
         inner = 0.0
-        total = 0.0
+        total[i] = 0.0
         for j in range(z.shape[0]):
             distance = a * (z[j, i] - score)
             p = 0.0
             if power + distance > 0.0:
                 p = math.exp((math.log(power) + math.log1p(distance / power)) / a)
                 inner += p * z[j, i]
-                total += p
+                total[i] += p
             z[j, i] = p
-        value[i] = peak[i] + (a * inner / total + tau) / alpha
-        for j in range(z.shape[0]):
-            z[j, i] = z[j, i] / total
+        value[i] = peak[i] + (a * inner / total[i] + tau) / alpha
+    _normalise_chunk(z, width, total, work[0])
 
 
 @kernel
@@ -304,6 +306,7 @@ def project_chunk(
     peak,  # IN     (capacity,) maximum of each column
     value,  # OUT    (capacity,) conjugate of each column
     work,  # OUT    (3, capacity) scratch
+    total,  # OUT    (capacity,) float64, scratch
 ):
     """Map the columns of a block to the simplex."""
 
@@ -329,6 +332,7 @@ def project_rows(
         peak = np.empty(_WIDTH, scores.dtype)
         value = np.empty(_WIDTH, scores.dtype)
         work = np.empty((3, _WIDTH), scores.dtype)
+        total = np.empty(_WIDTH, np.float64)
         for chunk in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
             start = chunk * _WIDTH
             width = min(_WIDTH, n_rows - start)
@@ -338,7 +342,7 @@ def project_rows(
                     z[j, i] = scores[start + i, j]
                     highest = max(highest, scores[start + i, j])
                 peak[i] = highest
-            project_chunk(projection, z, width, peak, value, work)
+            project_chunk(projection, z, width, peak, value, work, total)
             for i in range(width):
                 for j in range(n_clusters):
                     responsibilities[start + i, j] = z[j, i]

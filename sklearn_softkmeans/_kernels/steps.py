@@ -53,13 +53,14 @@ class Chunk(NamedTuple):
     peak: np.ndarray  # (width,) best score of each mapped column
     value: np.ndarray  # (width,) conjugate of each mapped column
     work: np.ndarray  # (3, width)
+    total: np.ndarray  # (width,) float64
     product: np.ndarray  # (n_clusters, n_features), if they are dense
     column: np.ndarray  # (n_clusters,) float64
 
 
 @kernel
 def _allocate(n_dense, model, width):
-    n_clusters, n_features = model.centers.shape
+    n_clusters, n_features = model.points.shape
     real = model.bias.dtype
     return Chunk(
         np.empty((n_dense * width, n_features), real),
@@ -75,6 +76,7 @@ def _allocate(n_dense, model, width):
         np.empty(width, real),
         np.empty(width, real),
         np.empty((3, width), real),
+        np.empty(width, np.float64),
         np.empty((n_dense * n_clusters, n_features), real),
         np.empty(n_clusters, np.float64),
     )
@@ -186,9 +188,7 @@ def _run_task(task, n_tasks, width, rows, weights, model, projection, outputs):
         _load_weights(weights, start, count, chunk.weights)
         n_soft = _split_rows(rows, start, count, model, norms, chunk, outputs)
         all_soft = n_soft * _FEW > count
-        z = _map_soft_rows(
-            rows, start, n_soft, all_soft, model, projection, norms, chunk, outputs
-        )
+        z = _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk, outputs)
         _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task)
         if outputs.sums.shape[0] > 0:
             sums, mass = outputs.sums[task], outputs.mass[task]
@@ -215,7 +215,7 @@ def _split_rows(rows, start, count, model, norms, chunk, outputs):
             nearest = norm - 2.0 * chunk.best[i] / model.precision
             if not 2.0 * error <= model.tolerance * model.precision * nearest:
                 j = chunk.nearest[i]
-                nearest = sq_distance(rows, start + i, model.centers, model.norms, j)
+                nearest = sq_distance(rows, start + i, model.points, model.norms, j)
             chunk.objective[i] = nearest
             if outputs.gaps.shape[0] > 0:
                 outputs.gaps[start + i] = 2.0 * lead / model.precision
@@ -228,6 +228,8 @@ def _split_rows(rows, start, count, model, norms, chunk, outputs):
 @inlined
 def _needs_exact_scores(model, lead, error, n_clusters):
     """Whether the bound of the scores' error leaves the responsibilities uncertain."""
+    if model.break_ties and lead <= 2.0 * error:
+        return True
     if error <= model.tolerance:
         return False
     if model.hard or not lead < np.inf or not error < 1.0:
@@ -273,7 +275,7 @@ def _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chun
     if model.hard:
         harden_chunk(z, width, chunk.peak, chunk.value)
     else:
-        project_chunk(projection, z, width, chunk.peak, chunk.value, chunk.work)
+        project_chunk(projection, z, width, chunk.peak, chunk.value, chunk.work, chunk.total)
     for s in range(n_soft):
         i = chunk.soft[s]
         c = i if all_soft else s
@@ -316,11 +318,13 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, 
         for i in range(count):
             j = chunk.nearest[i]
             outputs.labels[start + i] = j
-            distance = sq_distance(rows, start + i, model.centers, model.norms, j)
+            distance = sq_distance(rows, start + i, model.points, model.norms, j)
             outputs.totals[task, 1] += chunk.weights[i] * distance
         for s in range(n_soft):
             i = chunk.soft[s]
-            outputs.labels[start + i] = _argmax(z, i if all_soft else s, outputs.responsibilities.dtype)
+            outputs.labels[start + i] = _argmax(
+                z, i if all_soft else s, outputs.responsibilities.dtype
+            )
 
 
 @inlined
