@@ -1,0 +1,86 @@
+"""Whole fits at sigma="auto" over fits of KMeans: same start, each with its default tol."""
+
+import numpy as np
+from data import overlapping_blobs
+from report import geometric_mean, number, wanted
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.datasets import load_digits, make_blobs
+from timing import alternate, ratios, seconds
+
+from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
+
+OURS = [SoftKMeans, EntmaxKMeans]
+
+
+def digits(n_samples, n_features, n_clusters):
+    return load_digits(return_X_y=True)[0]
+
+
+def blobs(n_samples, n_features, n_clusters):
+    return make_blobs(n_samples, n_features, centers=n_clusters, random_state=0)[0]
+
+
+def overlapping(n_samples, n_features, n_clusters):
+    return overlapping_blobs(n_samples, n_features, n_clusters, "float64")
+
+
+# A function that makes the rows, n_samples, n_features, n_clusters.
+DATA = [
+    (digits, 1797, 64, 10),
+    (blobs, 10_000, 2, 8),
+    (blobs, 100_000, 10, 10),
+    (blobs, 20_000, 16, 100),
+    (overlapping, 100_000, 10, 10),
+    (overlapping, 20_000, 50, 50),
+]
+
+
+def compare(estimator, X, n_clusters, repeats):
+    """Seconds and numbers of iterations of both sides, in each repetition from a new start."""
+    n_iter = []
+
+    def fit(model):
+        elapsed = seconds(lambda: model.fit(X))
+        n_iter.append(model.n_iter_)
+        return elapsed
+
+    def both(seed):
+        start = kmeans_plusplus(X, n_clusters, random_state=seed)[0]
+        theirs = KMeans(n_clusters, init=start, n_init=1, algorithm="lloyd")
+        return alternate(1, lambda: fit(theirs), lambda: fit(estimator(n_clusters, init=start)))
+
+    both(0)  # warms up
+    n_iter.clear()
+    times = np.concatenate([both(seed) for seed in range(repeats)])
+    return times, np.median(np.reshape(n_iter, (repeats, 2)), axis=0)
+
+
+def write(report, args):
+    report.title('A whole fit at sigma="auto", over one of KMeans')
+    report.line("From the same k-means++ centers; iterations in parentheses.\n")
+    names = [estimator.__name__ for estimator in OURS]
+    report.head("data, n × d, k, dtype", "KMeans, ms", *names)
+    means = []
+    for label, X, n_clusters in cases(args):
+        results = [compare(estimator, X, n_clusters, args.repeats) for estimator in OURS]
+        medians = [np.median(ratios(times)) for times, _ in results]
+        lloyd = 1e3 * np.median([times[:, 0] for times, _ in results])
+        n_iters = [n_iter for _, n_iter in results]
+        report.row(
+            label,
+            f"{number(lloyd)} ({n_iters[0][0]:.0f})",
+            *(f"{number(m)} ({n[1]:.0f})" for m, n in zip(medians, n_iters, strict=True)),
+        )
+        means.append(medians)
+    if means:
+        columns = zip(*means, strict=True)
+        report.row("geometric mean", "", *(number(geometric_mean(column)) for column in columns))
+
+
+def cases(args):
+    for make, n_samples, n_features, n_clusters in DATA:
+        for dtype in ["float32", "float64"]:
+            label = f"{make.__name__}, {n_samples}x{n_features}, {n_clusters}, {dtype}"
+            if wanted(label, args.rows):
+                size = min(n_samples, 2000) if args.quick else n_samples
+                yield label, make(size, n_features, n_clusters).astype(dtype), n_clusters
