@@ -44,7 +44,7 @@ class Assignment(NamedTuple):
 
 
 class Problem:
-    """Rows of X, their weights, and the frame (x - origin) / unit in which kernels work.
+    """Rows of X, their weights, the map, and the frame (x - origin) / unit of the kernels.
 
     Parameters
     ----------
@@ -52,6 +52,8 @@ class Problem:
         float32 or float64; C-contiguous, or CSR in canonical format.
     sample_weight : ndarray of shape (n_samples,), optional
         float64; None stands for unit weights.
+    alpha : float
+        Order of the map from scores to responsibilities. Where sigma = 0 it does not matter.
     origin : ndarray of shape (n_features,)
         A point near the rows, ignored where X is sparse.
     size : float
@@ -62,9 +64,10 @@ class Problem:
         Allow single precision where X has it and the result allows it.
     """
 
-    def __init__(self, X, sample_weight=None, *, origin, size, resident=False, single=True):
+    def __init__(self, X, sample_weight=None, *, alpha, origin, size, resident=False, single=True):
         self.X = X
         self.sample_weight = sample_weight
+        self.alpha = alpha
         self.is_sparse = sparse.issparse(X)
         self.n_samples, self.n_features = X.shape
         zero = np.zeros(self.n_features)
@@ -108,36 +111,36 @@ class Problem:
 
     # ---------------------------------------------------------------------- the passes
 
-    def statistics(self, centers, sigma, alpha):
+    def statistics(self, centers, sigma):
         """E-step of a fit: sums, mass and free energy. All in the frame, sigma too."""
-        outputs = self._run(centers, sigma, alpha, sums=True)
+        outputs = self._run(centers, sigma, sums=True)
         objective = float(outputs.totals[:, 0].sum())
         return Statistics(_add_in_order(outputs.sums), _add_in_order(outputs.mass), objective)
 
-    def row_objective(self, centers, sigma, alpha):
+    def row_objective(self, centers, sigma):
         """Free energy of each row, in the frame; the squared distance where sigma = 0."""
-        return self._run(centers, sigma, alpha, objective=np.empty(self.n_samples)).objective
+        return self._run(centers, sigma, objective=np.empty(self.n_samples)).objective
 
     def labels_and_gaps(self, centers):
         """Nearest centre of each row, and d_(2)^2 - d_(1)^2 in the frame."""
         labels = np.empty(self.n_samples, dtype=np.int32)
-        outputs = self._run(centers, 0.0, 1.0, labels=labels, gaps=np.empty(self.n_samples))
+        outputs = self._run(centers, 0.0, labels=labels, gaps=np.empty(self.n_samples))
         return outputs.labels, outputs.gaps
 
-    def assign(self, centers, sigma, alpha):
+    def assign(self, centers, sigma):
         """Labels, mass, inertia and free energy at the given centres, in the unit of X."""
         labels = np.empty(self.n_samples, dtype=np.int32)
-        outputs = self._run(centers, sigma, alpha, labels=labels, sums=True)
+        outputs = self._run(centers, sigma, labels=labels, sums=True)
         objective, inertia, _ = outputs.totals.sum(axis=0) * self.unit**2
         return Assignment(labels, _add_in_order(outputs.mass), float(inertia), float(objective))
 
-    def labels(self, centers, sigma, alpha):
+    def labels(self, centers, sigma):
         labels = np.empty(self.n_samples, dtype=np.int32)
-        return self._run(centers, sigma, alpha, labels=labels).labels
+        return self._run(centers, sigma, labels=labels).labels
 
-    def responsibilities(self, centers, sigma, alpha):
+    def responsibilities(self, centers, sigma):
         resp = np.empty((self.n_samples, len(centers)), dtype=self.X.dtype)
-        return self._run(centers, sigma, alpha, responsibilities=resp).responsibilities
+        return self._run(centers, sigma, responsibilities=resp).responsibilities
 
     def sq_distances(self, centers, closest):
         """min(closest, squared distances) to a few centres, in the frame, from differences."""
@@ -160,7 +163,7 @@ class Problem:
 
     # ---------------------------------------------------------------------- machinery
 
-    def _run(self, centers, sigma, alpha, *, sums=False, **wanted):
+    def _run(self, centers, sigma, *, sums=False, **wanted):
         from ._kernels.simplex import map_of
         from ._kernels.steps import Outputs, pass_over_rows
 
@@ -169,7 +172,7 @@ class Problem:
                 f"X has {self.n_features} features, but the cluster centers have "
                 f"{centers.shape[1]}."
             )
-        model = self._model(np.ascontiguousarray(centers), sigma, alpha, wanted)
+        model = self._model(np.ascontiguousarray(centers), sigma, wanted)
         width, n_tasks = self._layout(len(centers), model.bias.dtype.itemsize, sums)
         outputs = Outputs(
             responsibilities=wanted.get("responsibilities", np.empty((0, 0), self.X.dtype)),
@@ -183,7 +186,7 @@ class Problem:
         weights = _read_only(np.empty(0) if self.sample_weight is None else self.sample_weight)
         with _one_blas_thread(self.is_sparse):
             rows = self._rows(model.bias.dtype, width)
-            pass_over_rows(n_tasks, width, rows, weights, model, map_of(alpha), outputs)
+            pass_over_rows(n_tasks, width, rows, weights, model, map_of(self.alpha), outputs)
         if outputs.totals[:, 2].any():
             raise ValueError(
                 "The squared distances between X and the cluster centers overflow "
@@ -191,7 +194,7 @@ class Problem:
             )
         return outputs
 
-    def _model(self, centers, sigma, alpha, wanted):
+    def _model(self, centers, sigma, wanted):
         from ._kernels.distances import NEGLIGIBLE, Model
 
         norms = _sq_norms(centers)
@@ -203,8 +206,8 @@ class Problem:
             precision = min(max(sigma, _SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0
             # In `transform` even responsibilities far below rounding are written.
             margin = 745.0 if "responsibilities" in wanted else NEGLIGIBLE
-            if alpha > 1.0:
-                margin = min(margin, 1.0 / (alpha - 1.0))
+            if self.alpha > 1.0:
+                margin = min(margin, 1.0 / (self.alpha - 1.0))
         dtype = self._working_precision(sigma, precision, radius)
         rounding, tolerance = _accuracy(dtype, self.n_features)
         factors = np.asarray(precision * centers, dtype=dtype)
@@ -243,7 +246,7 @@ class Problem:
         rows = DenseRows(
             _read_only(self.X), self.origin, self.anchor, scale, none, np.empty(0, dtype)
         )
-        if self._resident and width is not None:
+        if self._resident and width is not None and self.n_samples > width:
             blocks, norms = self._loaded(rows, dtype, width)
             rows = rows._replace(blocks=blocks, norms=norms)
         return rows
@@ -276,7 +279,7 @@ class Problem:
         return min(n_chunks, _MAX_TASKS)
 
 
-def for_prediction(X, centers, sigma, sample_weight=None):
+def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     """A `Problem` whose frame depends on the centres alone, not on the rows.
 
     So the result for a row does not depend on the rows it comes with.
@@ -286,7 +289,7 @@ def for_prediction(X, centers, sigma, sample_weight=None):
     size = max(np.abs(centers - origin).max(), sigma * 1e-100)
     if size == 0.0:
         size = np.abs(origin).max() or 1.0
-    problem = Problem(X, sample_weight, origin=origin, size=size)
+    problem = Problem(X, sample_weight, alpha=alpha, origin=origin, size=size)
     problem._given = centers
     return problem
 

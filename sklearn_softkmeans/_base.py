@@ -74,7 +74,7 @@ class BaseSoftKMeans(
             )
         sample_weight = _validate_weights(sample_weight, X)
         init = self._validate_init(X)
-        problem = problem_for_fit(X, sample_weight, resident=self.copy_x)
+        problem = problem_for_fit(X, sample_weight, self._alpha, resident=self.copy_x)
         solution, sigma = self._best_run(problem, init, self._n_runs())
         self._store(problem, solution, sigma)
         self._warn()
@@ -92,7 +92,7 @@ class BaseSoftKMeans(
             solution = self._solve(problem, centers, sigma, run)
             if n_runs == 1:
                 return solution, sigma
-            objective = problem.statistics(solution.centers, sigma, self._alpha).objective
+            objective = problem.statistics(solution.centers, sigma).objective
             if best is None or objective < lowest:
                 best, lowest = solution, objective
         return best, sigma
@@ -130,7 +130,6 @@ class BaseSoftKMeans(
             problem,
             centers,
             sigma=sigma,
-            alpha=self._alpha,
             max_iter=self.max_iter,
             tol=self.tol,
             report=report if self.verbose else None,
@@ -140,10 +139,8 @@ class BaseSoftKMeans(
         """Set the fitted attributes, all of them at the final centers as they are stored."""
         self.cluster_centers_ = problem.out_of_frame(solution.centers).astype(problem.X.dtype)
         self.sigma_ = float(sigma * problem.unit)
-        final = for_prediction(problem.X, self.cluster_centers_, self.sigma_, problem.sample_weight)
-        result = final.assign(
-            final.into_frame(self.cluster_centers_), self.sigma_ / final.unit, self._alpha
-        )
+        final, centers, sigma_ = self._in_frame(problem.X, self._alpha, problem.sample_weight)
+        result = final.assign(centers, sigma_)
         self.labels_ = result.labels
         self.inertia_ = result.inertia
         self.cluster_mass_ = result.mass
@@ -177,11 +174,11 @@ class BaseSoftKMeans(
                 stacklevel=4,
             )
         if self.n_distinct_clusters_ < self.n_clusters:
-            remedy = "a smaller sigma" if self.sigma_ > 0 else "fewer clusters"
+            remedy = "Decrease sigma, or" if self.sigma_ > 0 else "If X has duplicate rows,"
             warnings.warn(
-                f"Only {self.n_distinct_clusters_} distinct cluster centers were found for "
-                f"n_clusters={self.n_clusters} at sigma={self.sigma_:.6g}: the others merged or "
-                f"have no rows. Try {remedy}, or fewer clusters if X has duplicate rows.",
+                f"Number of distinct cluster centers found: {self.n_distinct_clusters_}, fewer "
+                f"than n_clusters={self.n_clusters}, at sigma={self.sigma_:.6g}. The others merged "
+                f"with them or hold no rows. {remedy} ask for fewer clusters.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -219,13 +216,16 @@ class BaseSoftKMeans(
             )
         return centers
 
-    def _predictor(self, X):
-        """The rows of X and the centers in a common frame: (problem, centers, sigma, alpha)."""
+    def _predictor(self, X, alpha=None):
+        """The problem that new rows pose: see `_in_frame`."""
         check_is_fitted(self, ["cluster_centers_", "sigma_"])
         X = self._validate(X, reset=False)
-        problem = for_prediction(X, self.cluster_centers_, self.sigma_)
-        centers = problem.into_frame(self.cluster_centers_)
-        return problem, centers, self.sigma_ / problem.unit, self._alpha
+        return self._in_frame(X, self._alpha if alpha is None else alpha)
+
+    def _in_frame(self, X, alpha, sample_weight=None):
+        """Rows, centers and sigma in a common frame: (problem, centers, sigma)."""
+        problem = for_prediction(X, self.cluster_centers_, self.sigma_, alpha, sample_weight)
+        return problem, problem.into_frame(self.cluster_centers_), self.sigma_ / problem.unit
 
     # ---------------------------------------------------------------- what fitted ones do
 
@@ -280,8 +280,8 @@ class BaseSoftKMeans(
         labels : ndarray of shape (n_samples,), int32
             Index of the cluster each row belongs to.
         """
-        problem, *model = self._predictor(X)
-        return problem.labels(*model)
+        problem, centers, sigma = self._predictor(X)
+        return problem.labels(centers, sigma)
 
     def predict_proba(self, X):
         """Responsibilities of the clusters for each row.
@@ -314,8 +314,8 @@ class BaseSoftKMeans(
         return self._responsibilities(X)
 
     def _responsibilities(self, X):
-        problem, *model = self._predictor(X)
-        return problem.responsibilities(*model)
+        problem, centers, sigma = self._predictor(X)
+        return problem.responsibilities(centers, sigma)
 
     def score_samples(self, X):
         """Log-likelihood of each row under the Gaussian mixture that belongs to the centers.
@@ -334,11 +334,11 @@ class BaseSoftKMeans(
         log_likelihood : ndarray of shape (n_samples,), float64
             Natural logarithm of the density, in the unit of X; -inf where ``sigma_`` is 0.
         """
-        problem, centers, sigma, _ = self._predictor(X)
+        problem, centers, sigma = self._predictor(X, alpha=1.0)
         if sigma == 0.0:
             return np.full(problem.n_samples, -np.inf)
         # The free energy of softmax is -2 sigma^2 log sum_j exp(-d_j^2 / (2 sigma^2)).
-        objective = problem.row_objective(centers, sigma, 1.0)
+        objective = problem.row_objective(centers, sigma)
         with np.errstate(over="ignore"):
             exponent = -0.5 * objective / sigma / sigma
         volume = 0.5 * np.log(2.0 * np.pi) + np.log(self.sigma_)

@@ -19,18 +19,22 @@ _SOFT_SHARE = 0.1
 # --------------------------------------------------------------------------------- the data
 
 
-def problem_for_fit(X, sample_weight, *, resident):
+def problem_for_fit(X, sample_weight, alpha, *, resident):
     """The `Problem` of a fit: its frame has the data's mean and its standard deviation."""
     start = X[[0]].toarray()[0] if hasattr(X, "toarray") else X[0]
-    problem = Problem(X, sample_weight, origin=start, size=1.0, single=False)
+    problem = Problem(X, sample_weight, alpha=alpha, origin=start, size=1.0, single=False)
     problem, variance = _recentred(problem)
     if variance < 1e-200:  # squares may have underflowed
         largest = float(max(X.max(), -X.min()))
         size = largest or 1.0
-        problem = Problem(X, sample_weight, origin=problem.origin, size=size, single=False)
+        problem = Problem(
+            X, sample_weight, alpha=alpha, origin=problem.origin, size=size, single=False
+        )
         problem, variance = _recentred(problem)
     size = np.sqrt(variance) or np.abs(problem.origin).max() or 1.0
-    problem = Problem(X, sample_weight, origin=problem.origin, size=size, resident=resident)
+    problem = Problem(
+        X, sample_weight, alpha=alpha, origin=problem.origin, size=size, resident=resident
+    )
     # The scale that `tol` refers to; 0 for constant data, where every step is exact.
     problem.spread = np.sqrt(variance) / problem.unit
     return problem
@@ -39,29 +43,29 @@ def problem_for_fit(X, sample_weight, *, resident):
 def _recentred(problem):
     """Move the origin to the weighted mean; also return the total variance about it."""
     zero = np.zeros((1, problem.n_features))
-    statistics = problem.statistics(zero, 0.0, 1.0)
+    statistics = problem.statistics(zero, 0.0)
     mean = statistics.sums / statistics.mass[:, None]
     size = np.sqrt(statistics.objective / statistics.mass[0]) * problem.unit or problem.size
     mean = problem.out_of_frame(mean)
     X, weights = problem.X, problem.sample_weight
-    moved = Problem(X, weights, origin=mean[0], size=size, single=False)
-    at_mean = moved.statistics(moved.into_frame(mean), 0.0, 1.0)
+    moved = Problem(X, weights, alpha=problem.alpha, origin=mean[0], size=size, single=False)
+    at_mean = moved.statistics(moved.into_frame(mean), 0.0)
     return moved, at_mean.objective / at_mean.mass[0] * moved.unit**2
 
 
 # ------------------------------------------------------------------------------- the M-step
 
 
-def update_centers(problem, statistics, centers, sigma, alpha):
+def update_centers(problem, statistics, centers, sigma):
     """Weighted means of the clusters, also of those that (almost) no row belongs to."""
     sums, mass = statistics.sums, statistics.mass
-    if sigma > 0 and alpha == 1.0:
+    if sigma > 0 and problem.alpha == 1.0:
         starved = np.flatnonzero(mass < _STARVED * mass.sum())
     else:
         starved = np.empty(0, dtype=np.intp)
         dead = np.flatnonzero(mass <= 0.0)
         if len(dead) > 0:
-            sums, mass = _relocate(problem, statistics, centers, dead, sigma, alpha)
+            sums, mass = _relocate(problem, statistics, centers, dead, sigma)
     updated = centers.copy()
     alive = mass > 0.0
     updated[alive] = sums[alive] / mass[alive, None]
@@ -75,7 +79,7 @@ def _log_space_means(problem, centers, starved, sigma):
 
     log r_ij = (F_i - d_ij^2) / (2 sigma^2), with F_i the free energy of the row.
     """
-    objective = problem.row_objective(centers, sigma, 1.0)
+    objective = problem.row_objective(centers, sigma)
     with np.errstate(divide="ignore", over="ignore"):
         log_weights = np.log(problem.weights)
     means = np.empty((len(starved), problem.n_features))
@@ -90,22 +94,22 @@ def _log_space_means(problem, centers, starved, sigma):
     return means
 
 
-def _relocate(problem, statistics, centers, dead, sigma, alpha):
+def _relocate(problem, statistics, centers, dead, sigma):
     """Give each centre without mass the row with the largest weighted squared distance.
 
     As in K-means the row leaves its old clusters. That cannot raise the free energy, since at a
     centre of its own the row's part is at most 0; a row whose part is negative already stays.
     """
     sums, mass = statistics.sums.copy(), statistics.mass.copy()
-    badness = problem.weights * problem.row_objective(centers, 0.0, 1.0)
+    badness = problem.weights * problem.row_objective(centers, 0.0)
     ids = np.argsort(-badness, kind="stable")[: len(dead)]
     ids = ids[badness[ids] > 0.0]  # fewer where there are more centres than different rows
     if len(ids) == 0:
         return sums, mass
-    few = Problem(problem.X[ids], origin=problem.origin, size=problem.size)
+    few = Problem(problem.X[ids], alpha=problem.alpha, origin=problem.origin, size=problem.size)
     weights = problem.weights[ids]
-    resp = np.asarray(few.responsibilities(centers, sigma, alpha), dtype=np.float64)
-    leaves = few.row_objective(centers, sigma, alpha) >= 0.0
+    resp = np.asarray(few.responsibilities(centers, sigma), dtype=np.float64)
+    leaves = few.row_objective(centers, sigma) >= 0.0
     taken = resp * (weights * leaves)[:, None]
     rows = problem.rows_in_frame(ids)
     sums -= np.einsum("ij,if->jf", taken, rows)
@@ -130,7 +134,7 @@ def auto_sigma(problem, centers):
       of two tight clusters, which merge at sigma = D / 2;
     - half the standard deviation of the first principal axis.
     """
-    centers = update_centers(problem, problem.statistics(centers, 0.0, 1.0), centers, 0.0, 1.0)
+    centers = update_centers(problem, problem.statistics(centers, 0.0), centers, 0.0)
     variance = problem.spread**2
     limit = _gap_limit(problem, centers) if len(centers) > 1 else np.inf
     if limit > variance / min(problem.n_samples, problem.n_features):
@@ -165,7 +169,7 @@ def _weighted_quantile(values, weights, share):
 
 def _largest_variance(problem):
     """Largest eigenvalue of the weighted covariance, in the frame, matrix-free."""
-    mean = problem.statistics(np.zeros((1, problem.n_features)), 0.0, 1.0)
+    mean = problem.statistics(np.zeros((1, problem.n_features)), 0.0)
     mean = (mean.sums / mean.mass[:, None])[0]
     weights = problem.weights / problem.weights.sum()
 

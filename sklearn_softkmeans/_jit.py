@@ -2,8 +2,7 @@
 
 A kernel is a plain Python function; the decorators below say how it is compiled:
 
-``inlined``   called by other kernels only, compiled as part of its caller;
-``kernel``    called by other kernels only, compiled on its own (loops over arrays);
+``kernel``    called by other kernels only;
 ``exact``     the same, with strict floating point (for tricks that reassociation would undo);
 ``by_type``   one name for several kernels, chosen by the type of the first argument;
 ``entry``     called from Python, cached on disk;
@@ -37,7 +36,6 @@ __all__ = [
     "by_type",
     "entry",
     "exact",
-    "inlined",
     "kernel",
     "single_threaded_blas",
     "threaded",
@@ -116,11 +114,6 @@ def _compile(func, role, *, cached=False, **options):
 
 
 # ------------------------------------------------------------------------------- decorators
-
-
-def inlined(func):
-    """Compile a kernel as part of the kernels that call it."""
-    return _compile(func, "inlined", fastmath=_FAST, inline="always", **_NO_WRAPPERS)
 
 
 def kernel(func):

@@ -20,7 +20,7 @@ class Solution(NamedTuple):
     distance: float  # estimate of the distance to the fixed point
 
 
-def solve_em(problem, centers, *, sigma, alpha, max_iter, tol, report=None):
+def solve_em(problem, centers, *, sigma, max_iter, tol, report=None):
     """Alternate E-step and M-step until the centres are within `tol` of a fixed point.
 
     `report(n_iter, objective, shift)` is called once for each iteration.
@@ -30,8 +30,8 @@ def solve_em(problem, centers, *, sigma, alpha, max_iter, tol, report=None):
     reason = None
     n_iter = 0
     while reason is None and n_iter < max_iter:
-        statistics = problem.statistics(centers, sigma, alpha)
-        centers_new = update_centers(problem, statistics, centers, sigma, alpha)
+        statistics = problem.statistics(centers, sigma)
+        centers_new = update_centers(problem, statistics, centers, sigma)
         shift = float(np.linalg.norm(centers_new - centers))
         path.append(statistics.objective)
         reason = rule.check(shift)

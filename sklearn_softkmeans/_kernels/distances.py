@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, inlined, kernel, threaded
+from .._jit import by_type, kernel, threaded
 from .rows import DenseRows, SparseRows, sq_distance
 
 # Beyond this difference of scores a responsibility is far below the rounding of the row's sum.
@@ -132,13 +132,6 @@ def scan_scores(z, bias, best, second, nearest):
             second[i] = best[i] if ahead else max(second[i], score)
             nearest[i] = j if ahead else nearest[i]
             best[i] = score if ahead else best[i]
-
-
-@inlined
-def score_error(model, norm):
-    """Bound of the rounding error of all scores of a row with squared norm `norm`."""
-    size = np.sqrt(norm) * model.radius + 0.5 * model.radius * model.radius
-    return model.rounding * model.precision * size
 
 
 @kernel

@@ -16,10 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, exact, inlined, kernel, threaded
+from .._jit import by_type, exact, kernel, threaded
 from .elementary import exp
 
 _MAX_PASSES = 100
+
+# Clusters that are added up in the working precision, before the sum in double precision.
+_BLOCK = 8
 
 
 class Softmax(NamedTuple):
@@ -59,28 +62,26 @@ def harden_chunk(z, width, peak, value):
 
 def _softmax_chunk(projection, z, width, peak, value, work, total):
     # 3 passes over the block, one exponential for each element.
+    partial = work[0]
+    zero = z.dtype.type(0.0)
+    n_clusters = z.shape[0]
     for i in range(width):
         total[i] = 0.0
-    n_clusters = z.shape[0]
-    pairs = n_clusters - n_clusters % 2
-    for j in range(0, pairs, 2):
+    for start in range(0, n_clusters, _BLOCK):
         for i in range(width):
-            first = exp(z[j, i] - peak[i])
-            second = exp(z[j + 1, i] - peak[i])
-            z[j, i] = first
-            z[j + 1, i] = second
-            total[i] += first + second
-    if pairs < n_clusters:
+            partial[i] = zero
+        for j in range(start, min(start + _BLOCK, n_clusters)):
+            for i in range(width):
+                z[j, i] = exp(z[j, i] - peak[i])
+                partial[i] += z[j, i]
         for i in range(width):
-            last = exp(z[pairs, i] - peak[i])
-            z[pairs, i] = last
-            total[i] += last
+            total[i] += partial[i]
     for i in range(width):
         value[i] = peak[i] + math.log(total[i])
     _normalise_chunk(z, width, total, work[0])
 
 
-@inlined
+@kernel
 def _normalise_chunk(z, width, total, factor):
     # The sum is in double precision: single precision would lose digits over many clusters.
     for i in range(width):
@@ -197,20 +198,23 @@ def _entmax_chunk(projection, z, width, peak, value, work, total):
         for j in range(z.shape[0]):
             z[j, i] -= one
         tau = _entmax_threshold(alpha, z, i)
-        # Every p_j is written as the one of a reference score: exp_a(z - tau) is 1 at z = tau.
-        score, power = tau, 1.0
+        edge, lowest = -np.inf, 0.0
         if alpha > 2.0:
-            score, power = _entmax_edge(a, z, i, tau)
-            tau = score + (1.0 - power) / a
+            edge, lowest = _entmax_edge(a, z, i, tau)
+            tau = edge + (1.0 - lowest**a) / a
         inner = 0.0
         total[i] = 0.0
         for j in range(z.shape[0]):
-            distance = a * (z[j, i] - score)
             p = 0.0
-            if power + distance > 0.0:
-                p = math.exp((math.log(power) + math.log1p(distance / power)) / a)
+            if z[j, i] == edge:
+                p = lowest
+            elif z[j, i] > edge and alpha > 2.0:
+                p = math.exp(math.log(lowest**a + a * (z[j, i] - edge)) / a)
+            elif alpha <= 2.0 and a * (z[j, i] - tau) > -1.0:
+                p = math.exp(math.log1p(a * (z[j, i] - tau)) / a)
+            if p > 0.0:
                 inner += p * z[j, i]
-                total[i] += p
+            total[i] += p
             z[j, i] = p
         value[i] = peak[i] + (a * inner / total[i] + tau) / alpha
     _normalise_chunk(z, width, total, work[0])
@@ -254,10 +258,10 @@ def _entmax_threshold(alpha, z, i):
 
 @kernel
 def _entmax_edge(a, z, i, tau):
-    """The smallest score e in the support, and p_e^a, for alpha > 2.
+    """The smallest score z_e in the support, and its responsibility p_e, for alpha > 2.
 
     There p = [1 + a (z - tau)]^(1 / a) rises vertically from the edge of the support, so that no
-    threshold in floating point makes the sum one. Written by the smallest responsibility p_e,
+    threshold in floating point makes the sum one. Written by the smallest responsibility,
     p_j = [p_e^a + a (z_j - z_e)]^(1 / a), the same equation is well conditioned and convex in p_e.
     """
     below = tau - 1.0 / a - 1e-9 * (1.0 + tau)
@@ -267,20 +271,22 @@ def _entmax_edge(a, z, i, tau):
             if z[j, i] > below:
                 edge = min(edge, np.float64(z[j, i]))
         count = 0
+        support = 0
         others = 0.0
         for j in range(z.shape[0]):
             if z[j, i] > edge:
                 others += math.exp(math.log(a * (z[j, i] - edge)) / a)
-            count += z[j, i] >= edge
+            count += z[j, i] == edge
+            support += z[j, i] >= edge
         if others < 1.0:
             break
         below = edge  # the scores above fill the simplex alone
-    p = 1.0 / count
+    p = 1.0 / support
     for _ in range(_MAX_PASSES):
-        total = -1.0
-        slope = 0.0
+        total = count * p - 1.0
+        slope = np.float64(count)
         for j in range(z.shape[0]):
-            if z[j, i] >= edge:
+            if z[j, i] > edge:
                 power = p**a + a * (z[j, i] - edge)
                 total += power ** (1.0 / a)
                 slope += p ** (a - 1.0) * power ** (1.0 / a - 1.0)
@@ -288,7 +294,7 @@ def _entmax_edge(a, z, i, tau):
         if step <= 1e-16 * p:
             break
         p = max(p - step, 0.5 * p)
-    return edge, p**a
+    return edge, p
 
 
 @by_type(

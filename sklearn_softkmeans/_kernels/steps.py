@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, inlined, kernel, threaded
-from .distances import load_chunk, refine_scores, scan_scores, score_chunk, score_error
+from .._jit import by_type, kernel, threaded
+from .distances import load_chunk, refine_scores, scan_scores, score_chunk
 from .rows import DenseRows, SparseRows, sq_distance
 from .simplex import harden_chunk, project_chunk
 
@@ -47,6 +47,8 @@ class Chunk(NamedTuple):
     best: np.ndarray  # (width,)
     second: np.ndarray  # (width,)
     nearest: np.ndarray  # (width,) int32
+    error: np.ndarray  # (width,) float64, bound of the rounding error of each row's scores
+    lead: np.ndarray  # (width,) float64, best score less the second
     objective: np.ndarray  # (width,) float64, free energy of each row in the frame
     weights: np.ndarray  # (width,) float64, 0 beyond the last row
     soft: np.ndarray  # (width,) int32, the soft rows
@@ -62,23 +64,28 @@ class Chunk(NamedTuple):
 def _allocate(n_dense, model, width):
     n_clusters, n_features = model.points.shape
     real = model.bias.dtype
+    reals = np.empty((8, width), real)
+    doubles = np.empty((5, width), np.float64)
+    integers = np.empty((2, width), np.int32)
     return Chunk(
-        np.empty((n_dense * width, n_features), real),
-        np.empty(width, real),
-        np.empty((n_clusters, width), real),
-        np.empty((n_clusters, width // _FEW), real),
-        np.empty(width, real),
-        np.empty(width, real),
-        np.empty(width, np.int32),
-        np.empty(width, np.float64),
-        np.empty(width, np.float64),
-        np.empty(width, np.int32),
-        np.empty(width, real),
-        np.empty(width, real),
-        np.empty((3, width), real),
-        np.empty(width, np.float64),
-        np.empty((n_dense * n_clusters, n_features), real),
-        np.empty(n_clusters, np.float64),
+        block=np.empty((n_dense * width, n_features), real),
+        norms=reals[0],
+        z=np.empty((n_clusters, width), real),
+        few=np.empty((n_clusters, width // _FEW), real),
+        best=reals[1],
+        second=reals[2],
+        nearest=integers[0],
+        error=doubles[0],
+        lead=doubles[1],
+        objective=doubles[2],
+        weights=doubles[3],
+        soft=integers[1],
+        peak=reals[3],
+        value=reals[4],
+        work=reals[5:],
+        total=doubles[4],
+        product=np.empty((n_dense * n_clusters, n_features), real),
+        column=np.empty(n_clusters, np.float64),
     )
 
 
@@ -170,62 +177,63 @@ def pass_over_rows(
     projection,  # IN   one of the maps of simplex.py
     outputs,  # OUT  Outputs
 ):
-    for task in range(first, last):
-        _run_task(task, n_tasks, width, rows, weights, model, projection, outputs)
-
-
-@inlined
-def _run_task(task, n_tasks, width, rows, weights, model, projection, outputs):
     n_samples, n_dense = _count(rows)
     n_chunks = (n_samples + width - 1) // width
     chunk = _allocate(n_dense, model, width)
-    for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
-        start = number * width
-        count = min(width, n_samples - start)
-        block, norms = _block(rows, start, count, chunk)
-        score_chunk(rows, start, count, model, block, norms, chunk.z, chunk.column)
-        scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
-        _load_weights(weights, start, count, chunk.weights)
-        n_soft = _split_rows(rows, start, count, model, norms, chunk, outputs)
-        all_soft = n_soft * _FEW > count
-        z = _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk, outputs)
-        _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task)
-        if outputs.sums.shape[0] > 0:
-            sums, mass = outputs.sums[task], outputs.mass[task]
-            _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass)
+    for task in range(first, last):
+        for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
+            start = number * width
+            count = min(width, n_samples - start)
+            block, norms = _block(rows, start, count, chunk)
+            score_chunk(rows, start, count, model, block, norms, chunk.z, chunk.column)
+            scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
+            _measure_rows(weights, start, count, norms, model, chunk)
+            n_soft = _split_rows(rows, start, count, model, chunk)
+            all_soft = n_soft * _FEW > count
+            z = _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk)
+            _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task)
+            if outputs.sums.shape[0] > 0:
+                sums, mass = outputs.sums[task], outputs.mass[task]
+                _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass)
 
 
-@inlined
-def _load_weights(weights, start, count, chunk_weights):
-    for i in range(count):
-        chunk_weights[i] = weights[start + i] if weights.shape[0] > 0 else 1.0
-    for i in range(count, chunk_weights.shape[0]):
-        chunk_weights[i] = 0.0
-
-
-@inlined
-def _split_rows(rows, start, count, model, norms, chunk, outputs):
-    """List the soft rows and find the free energy of the hard ones: their squared distance."""
-    n_soft = 0
-    for i in range(count):
+@kernel
+def _measure_rows(weights, start, count, norms, model, chunk):
+    # What is to be known of each row, as if it were hard: vectorised, no branches.
+    factor = model.rounding * model.precision * model.radius
+    constant = 0.5 * factor * model.radius
+    twice = 2.0 / model.precision
+    for i in range(norms.shape[0]):
         norm = np.float64(norms[i])
-        error = score_error(model, norm)
-        lead = np.float64(chunk.best[i]) - chunk.second[i]
+        best = np.float64(chunk.best[i])
+        chunk.error[i] = factor * math.sqrt(norm) + constant
+        chunk.lead[i] = best - np.float64(chunk.second[i])
+        chunk.objective[i] = norm - twice * best
+        chunk.weights[i] = 1.0 if i < count else 0.0
+    if weights.shape[0] > 0:
+        for i in range(count):
+            chunk.weights[i] = weights[start + i]
+
+
+@kernel
+def _split_rows(rows, start, count, model, chunk):
+    """List the soft rows; the free energy of a hard row is its squared distance."""
+    n_soft = 0
+    relative = 4.0 / (model.precision * model.tolerance)
+    for i in range(count):
+        error = chunk.error[i]
+        lead = chunk.lead[i]
         if lead >= model.margin + 2.0 * error and lead > 0.0:  # false where a score is NaN
-            nearest = norm - 2.0 * chunk.best[i] / model.precision
-            if not 2.0 * error <= model.tolerance * model.precision * nearest:
+            if not relative * error <= 8.0 * chunk.objective[i]:
                 j = chunk.nearest[i]
-                nearest = sq_distance(rows, start + i, model.points, model.norms, j)
-            chunk.objective[i] = nearest
-            if outputs.gaps.shape[0] > 0:
-                outputs.gaps[start + i] = 2.0 * lead / model.precision
+                chunk.objective[i] = sq_distance(rows, start + i, model.points, model.norms, j)
         else:
             chunk.soft[n_soft] = i
             n_soft += 1
     return n_soft
 
 
-@inlined
+@kernel
 def _needs_exact_scores(model, lead, error, n_clusters):
     """Whether the bound of the scores' error leaves the responsibilities uncertain."""
     if model.break_ties and lead <= 2.0 * error:
@@ -238,8 +246,8 @@ def _needs_exact_scores(model, lead, error, n_clusters):
     return lead < 2.0 * error + math.log(n_clusters * error / model.tolerance)
 
 
-@inlined
-def _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk, outputs):
+@kernel
+def _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk):
     """Turn the scores of the soft rows into responsibilities; returns the block they are in."""
     z = chunk.z
     width = z.shape[1]
@@ -259,31 +267,28 @@ def _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chun
     for s in range(n_soft):
         i = chunk.soft[s]
         c = i if all_soft else s
-        norm = np.float64(norms[i])
-        error = score_error(model, norm)
-        lead = np.float64(chunk.best[i]) - chunk.second[i]
-        chunk.objective[i] = norm
-        if _needs_exact_scores(model, lead, error, z.shape[0]):
+        chunk.objective[i] = norms[i]
+        if _needs_exact_scores(model, chunk.lead[i], chunk.error[i], z.shape[0]):
             nearest = refine_scores(
-                rows, start + i, model, z, c, chunk.peak[c], error, chunk.column
+                rows, start + i, model, z, c, chunk.peak[c], chunk.error[i], chunk.column
             )
             chunk.nearest[i] = nearest
             chunk.objective[i] = chunk.column[nearest]
             chunk.peak[c] = 0.0
-            if outputs.gaps.shape[0] > 0:
-                outputs.gaps[start + i] = -2.0 * _second(z, c) / model.precision
+            if model.hard:
+                chunk.lead[i] = -_second(z, c)
     if model.hard:
         harden_chunk(z, width, chunk.peak, chunk.value)
     else:
         project_chunk(projection, z, width, chunk.peak, chunk.value, chunk.work, chunk.total)
+    twice = 2.0 / model.precision
     for s in range(n_soft):
         i = chunk.soft[s]
-        c = i if all_soft else s
-        chunk.objective[i] -= 2.0 * chunk.value[c] / model.precision
+        chunk.objective[i] -= twice * chunk.value[i if all_soft else s]
     return z
 
 
-@inlined
+@kernel
 def _second(z, c):
     """Second largest value of a column."""
     best = -np.inf
@@ -294,16 +299,22 @@ def _second(z, c):
     return second
 
 
-@inlined
+@kernel
 def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task):
     """Everything that is wanted for single rows, and the sums of their objectives."""
+    objective = 0.0
+    finite = 0
     for i in range(count):
-        outputs.totals[task, 0] += chunk.weights[i] * chunk.objective[i]
-        if not chunk.objective[i] < np.inf:
-            outputs.totals[task, 2] += 1.0
+        objective += chunk.weights[i] * chunk.objective[i]
+        finite += chunk.objective[i] < np.inf
+    outputs.totals[task, 0] += objective
+    outputs.totals[task, 2] += count - finite
     if outputs.objective.shape[0] > 0:
         for i in range(count):
             outputs.objective[start + i] = chunk.objective[i]
+    if outputs.gaps.shape[0] > 0:
+        for i in range(count):
+            outputs.gaps[start + i] = 2.0 * chunk.lead[i] / model.precision
     if outputs.responsibilities.shape[0] > 0:
         for i in range(count):
             for j in range(z.shape[0]):
@@ -327,7 +338,7 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, 
             )
 
 
-@inlined
+@kernel
 def _argmax(z, c, dtype):
     """First of the largest responsibilities of a column as they are written, in X's precision."""
     label = 0
@@ -337,7 +348,7 @@ def _argmax(z, c, dtype):
     return label
 
 
-@inlined
+@kernel
 def _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass):
     """Add the rows of a chunk to the sums and the mass of their clusters."""
     if all_soft:
