@@ -35,7 +35,7 @@ class Statistics(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Labels of rows with the totals that belong to them, in the unit of X."""
+    """Labels of rows with the totals that belong to them, in the units of X and the weights."""
 
     labels: np.ndarray
     mass: np.ndarray
@@ -58,15 +58,33 @@ class Problem:
         A point near the rows, ignored where X is sparse.
     size : float
         A length of the order of the distances between rows and origin.
+    spread : float
+        Square root of the total variance, the scale that `tol` refers to.
     resident : bool
         Keep a copy of dense rows in the frame, for many passes.
     single : bool
         Allow single precision where X has it and the result allows it.
+    given_centers : ndarray of shape (n_clusters, n_features), optional
+        The centres of all passes, in the unit of X, if they do not change.
     """
 
-    def __init__(self, X, sample_weight=None, *, alpha, origin, size, resident=False, single=True):
+    def __init__(
+        self,
+        X,
+        sample_weight=None,
+        *,
+        alpha,
+        origin,
+        size,
+        spread=0.0,
+        resident=False,
+        single=True,
+        given_centers=None,
+    ):
         self.X = X
         self.sample_weight = sample_weight
+        # A power of two, like the unit: weights of any size leave sums in range.
+        self.weight_unit = 1.0 if sample_weight is None else _power_of_two(sample_weight.max())
         self.alpha = alpha
         self.is_sparse = sparse.issparse(X)
         self.n_samples, self.n_features = X.shape
@@ -74,10 +92,11 @@ class Problem:
         self.origin = zero if self.is_sparse else np.asarray(origin, dtype=np.float64)
         self.size = float(size)
         self.unit = _power_of_two(self.size)
+        self.spread = spread / self.unit  # in the frame
         self._resident = resident and not self.is_sparse
         self._single = single and not self.is_sparse and X.dtype == np.float32
         self._blocks = {}
-        self._given = None
+        self._given = given_centers
 
     # --------------------------------------------------------------------------- frame
 
@@ -102,12 +121,31 @@ class Problem:
         rows = rows.toarray() if self.is_sparse else rows
         return self.into_frame(rows)
 
+    def times(self, vector):
+        """Products of all rows in the frame with a vector."""
+        if self.is_sparse:
+            return self.X @ vector / self.unit
+        result = np.empty(self.n_samples)
+        for block in _blocks_of(np.arange(self.n_samples)):
+            result[block] = np.einsum("ij,j->i", self.rows_in_frame(block), vector)
+        return result
+
+    def weighted_sum(self, weights, ids=None):
+        """Weighted sum of rows in the frame, bitwise the same for any number of threads."""
+        if self.is_sparse:
+            return (self.X if ids is None else self.X[ids]).T @ weights / self.unit
+        ids = np.arange(self.n_samples) if ids is None else ids
+        result = np.zeros(self.n_features)
+        for block, part in zip(_blocks_of(ids), _blocks_of(weights), strict=True):
+            result += np.einsum("i,ij->j", part, self.rows_in_frame(block))  # not BLAS: it threads
+        return result
+
     @cached_property
     def weights(self):
-        """Weights of all rows; ones, without memory, where none were given."""
+        """Weights of all rows in `weight_unit`; ones, without memory, where none were given."""
         if self.sample_weight is None:
             return np.broadcast_to(1.0, self.n_samples)
-        return self.sample_weight
+        return self.sample_weight / self.weight_unit
 
     # ---------------------------------------------------------------------- the passes
 
@@ -131,8 +169,9 @@ class Problem:
         """Labels, mass, inertia and free energy at the given centres, in the unit of X."""
         labels = np.empty(self.n_samples, dtype=np.int32)
         outputs = self._run(centers, sigma, labels=labels, sums=True)
-        objective, inertia, _ = outputs.totals.sum(axis=0) * self.unit**2
-        return Assignment(labels, _add_in_order(outputs.mass), float(inertia), float(objective))
+        objective, inertia, _ = outputs.totals.sum(axis=0) * self.unit**2 * self.weight_unit
+        mass = _add_in_order(outputs.mass) * self.weight_unit
+        return Assignment(labels, mass, float(inertia), float(objective))
 
     def labels(self, centers, sigma):
         labels = np.empty(self.n_samples, dtype=np.int32)
@@ -183,8 +222,8 @@ class Problem:
             mass=np.zeros((n_tasks if sums else 0, len(centers))),
             totals=np.zeros((n_tasks, 3)),
         )
-        weights = _read_only(np.empty(0) if self.sample_weight is None else self.sample_weight)
-        with _one_blas_thread(self.is_sparse):
+        weights = _read_only(np.empty(0) if self.sample_weight is None else self.weights)
+        with nullcontext() if self.is_sparse else one_blas_thread():
             rows = self._rows(model.bias.dtype, width)
             pass_over_rows(n_tasks, width, rows, weights, model, map_of(self.alpha), outputs)
         if outputs.totals[:, 2].any():
@@ -203,7 +242,7 @@ class Problem:
         break_ties = "labels" in wanted or "responsibilities" in wanted
         precision, margin = 1.0, 0.0
         if sigma > 0:
-            precision = min(max(sigma, _SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0
+            precision = precision_of(sigma)
             # In `transform` even responsibilities far below rounding are written.
             margin = 745.0 if "responsibilities" in wanted else NEGLIGIBLE
             if self.alpha > 1.0:
@@ -289,17 +328,23 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     size = max(np.abs(centers - origin).max(), sigma * 1e-100)
     if size == 0.0:
         size = np.abs(origin).max() or 1.0
-    problem = Problem(X, sample_weight, alpha=alpha, origin=origin, size=size)
-    problem._given = centers
-    return problem
+    return Problem(X, sample_weight, alpha=alpha, origin=origin, size=size, given_centers=centers)
 
 
-def _one_blas_thread(is_sparse):
-    if is_sparse:
-        return nullcontext()
-    from ._jit import single_threaded_blas
+def precision_of(sigma):
+    """1 / sigma^2 in the frame, for sigma > 0, in the range of float64."""
+    return float(min(max(sigma, _SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0)
+
+
+def one_blas_thread():
+    """Context in which BLAS runs on one thread."""
+    from ._jit import single_threaded_blas  # here: numba is slow to import
 
     return single_threaded_blas()
+
+
+def _blocks_of(array):
+    return (array[start : start + 4096] for start in range(0, len(array), 4096))
 
 
 def _accuracy(dtype, n_features):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._assignment import for_prediction
 from ._centers import auto_sigma, count_distinct, problem_for_fit
-from ._compat import Interval, StrOptions, check_sample_weight, fit_context
+from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
 from ._seeding import initial_centers
 from ._solver import solve_em
 
@@ -121,8 +121,9 @@ class BaseSoftKMeans(
 
     def _solve(self, problem, centers, sigma, run):
         def report(n_iter, objective, shift):
+            objective *= problem.unit**2 * problem.weight_unit
             print(
-                f"run {run}, iteration {n_iter}: objective {objective * problem.unit**2:.9g}, "
+                f"run {run}, iteration {n_iter}: objective {objective:.9g}, "
                 f"center shift {shift * problem.unit:.3g}"
             )
 
@@ -144,24 +145,20 @@ class BaseSoftKMeans(
         self.labels_ = result.labels
         self.inertia_ = result.inertia
         self.cluster_mass_ = result.mass
-        self.objective_path_ = _monotone(
-            np.array([*solution.objective_path, result.objective / problem.unit**2]),
-            np.finfo(problem.X.dtype).eps * problem.spread**2 * problem.weights.sum(),
-        ) * problem.unit**2  # fmt: skip
+        self.objective_path_ = _monotone(problem, solution.objective_path, result.objective)
         self.objective_ = float(self.objective_path_[-1])
         if not (np.isfinite(self.objective_) and np.isfinite(self.inertia_)):
             raise ValueError(
-                f"The objective overflows float64 with sigma={self.sigma_:.3g} on data of spread "
-                f"{problem.spread * problem.unit:.3g}. Scale X and sigma down."
+                f"The objective overflows float64 with sigma={self.sigma_:.3g}, data of spread "
+                f"{problem.spread * problem.unit:.3g} and weights up to {problem.weight_unit:.3g}. "
+                "Scale X and sigma, or sample_weight, down."
             )
         self.n_iter_ = solution.n_iter
         self.stop_reason_ = solution.stop_reason
         self.converged_ = solution.stop_reason != "max_iter"
-        rounding = 64 * np.finfo(problem.X.dtype).eps * problem.spread
-        # Merging centres were stopped on their way, at most sqrt(2) times the distance apart.
-        short = min(2.0 * solution.distance, 1e-3 * problem.spread) if self.converged_ else 0.0
+        distance = solution.distance if self.converged_ else 0.0
         self.n_distinct_clusters_ = count_distinct(
-            solution.centers, self.cluster_mass_, max(rounding, short)
+            problem, solution.centers, self.cluster_mass_, distance
         )
 
     def _warn(self):
@@ -174,11 +171,12 @@ class BaseSoftKMeans(
                 stacklevel=4,
             )
         if self.n_distinct_clusters_ < self.n_clusters:
-            remedy = "Decrease sigma, or" if self.sigma_ > 0 else "If X has duplicate rows,"
+            remedy = "Decrease sigma, or" if self.sigma_ > 0 else "Remove duplicate rows, or"
             warnings.warn(
                 f"Number of distinct cluster centers found: {self.n_distinct_clusters_}, fewer "
                 f"than n_clusters={self.n_clusters}, at sigma={self.sigma_:.6g}. The others merged "
-                f"with them or hold no rows. {remedy} ask for fewer clusters.",
+                f"with them or hold no rows. {remedy} ask for fewer clusters: X may have fewer "
+                "different rows than n_clusters.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -363,9 +361,10 @@ class BaseSoftKMeans(
         """
         scores = self.score_samples(X)
         weights = _validate_weights(sample_weight, scores[:, None])
-        if self.sigma_ == 0.0:
-            return -np.inf
-        return float(np.average(scores, weights=weights))
+        if weights is None:
+            return float(np.mean(scores))
+        counted = weights > 0.0  # a row without weight may have any score, -inf too
+        return float(np.average(scores[counted], weights=weights[counted]))
 
     @classmethod
     def from_centers(cls, centers, *, sigma, **params):
@@ -384,15 +383,28 @@ class BaseSoftKMeans(
         -------
         estimator : object
             Has `cluster_centers_`, `sigma_` and `n_features_in_`, and the centers as its `init`.
+
+        Raises
+        ------
+        ValueError
+            If `centers` is not a finite 2-D array, or a parameter is out of its range.
+
+        Examples
+        --------
+        >>> from sklearn_softkmeans import SoftKMeans
+        >>> soft = SoftKMeans.from_centers([[-1.0], [1.0]], sigma=1.0)
+        >>> soft.predict_proba([[0.0], [1.0]]).round(2)
+        array([[0.5 , 0.5 ],
+               [0.12, 0.88]])
         """
-        centers = check_array(centers, dtype=_FLOATS, copy=True, input_name="centers")
         if isinstance(sigma, str):
             raise ValueError(f"sigma must be a number of at least 0, got {sigma!r}.")
-        estimator = cls(n_clusters=len(centers), sigma=sigma, init=centers.copy(), **params)
-        estimator._validate_params()
+        estimator = cls(sigma=sigma, **params)
+        centers = validate_data(estimator, centers, dtype=_FLOATS, order="C", copy=True)
+        estimator.set_params(n_clusters=len(centers), init=centers.copy())
+        validate_parameters(estimator)
         estimator.cluster_centers_ = centers
         estimator.sigma_ = float(sigma)
-        estimator.n_features_in_ = centers.shape[1]
         return estimator
 
     # ------------------------------------------------------------------------------ tags
@@ -405,7 +417,6 @@ class BaseSoftKMeans(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.non_deterministic = False
         return tags
 
 
@@ -419,7 +430,15 @@ def _validate_weights(sample_weight, X):
     return np.ascontiguousarray(weights)
 
 
-def _monotone(path, rounding):
-    """Record a value above the one before as equal to it where the difference is rounding."""
+def _monotone(problem, path, last):
+    """Free energies in the units of X and the weights, where a rise by rounding is none.
+
+    Rounding errors are those of the sum, and of the stored centers at their distance from 0.
+    """
+    scale = problem.unit**2 * problem.weight_unit
+    path = np.append(np.array(path) * scale, last)
+    eps = np.finfo(problem.X.dtype).eps
+    position = np.abs(problem.origin).max() / problem.unit + problem.spread
+    rounding = (eps * problem.spread**2 + (eps * position) ** 2) * problem.weights.sum() * scale
     lowest = np.minimum.accumulate(path)
     return np.where(path - lowest <= np.maximum(rounding, 1e-12 * np.abs(lowest)), lowest, path)

@@ -1,12 +1,12 @@
 """Centres from sums: the M-step, centres without mass, and what is read off data and centres."""
 
 import numpy as np
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, issparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.spatial import KDTree
 
-from ._assignment import Problem
+from ._assignment import Problem, one_blas_thread, precision_of
 
 # The E-step leaves out responsibilities below exp(-50) = 2e-22. They matter to 1e-14 of a mean
 # only where a cluster holds less than this share of the total weight.
@@ -21,7 +21,9 @@ _SOFT_SHARE = 0.1
 
 def problem_for_fit(X, sample_weight, alpha, *, resident):
     """The `Problem` of a fit: its frame has the data's mean and its standard deviation."""
-    start = X[[0]].toarray()[0] if hasattr(X, "toarray") else X[0]
+    # A row that counts: one without weight may lie anywhere.
+    first = [0 if sample_weight is None else np.argmax(sample_weight > 0.0)]
+    start = (X[first].toarray() if issparse(X) else X[first])[0]
     problem = Problem(X, sample_weight, alpha=alpha, origin=start, size=1.0, single=False)
     problem, variance = _recentred(problem)
     if variance < 1e-200:  # squares may have underflowed
@@ -32,12 +34,15 @@ def problem_for_fit(X, sample_weight, alpha, *, resident):
         )
         problem, variance = _recentred(problem)
     size = np.sqrt(variance) or np.abs(problem.origin).max() or 1.0
-    problem = Problem(
-        X, sample_weight, alpha=alpha, origin=problem.origin, size=size, resident=resident
+    return Problem(
+        X,
+        sample_weight,
+        alpha=alpha,
+        origin=problem.origin,
+        size=size,
+        spread=np.sqrt(variance),
+        resident=resident,
     )
-    # The scale that `tol` refers to; 0 for constant data, where every step is exact.
-    problem.spread = np.sqrt(variance) / problem.unit
-    return problem
 
 
 def _recentred(problem):
@@ -80,17 +85,16 @@ def _log_space_means(problem, centers, starved, sigma):
     log r_ij = (F_i - d_ij^2) / (2 sigma^2), with F_i the free energy of the row.
     """
     objective = problem.row_objective(centers, sigma)
-    with np.errstate(divide="ignore", over="ignore"):
+    half_precision = 0.5 * precision_of(sigma)
+    with np.errstate(divide="ignore"):
         log_weights = np.log(problem.weights)
     means = np.empty((len(starved), problem.n_features))
     for row, j in enumerate(starved):
         sq_distances = problem.sq_distances(centers[[j]], np.full(problem.n_samples, np.inf))[0]
-        with np.errstate(over="ignore"):
-            log_resp = (objective - sq_distances) / (2.0 * sigma**2) + log_weights
+        log_resp = half_precision * (objective - sq_distances) + log_weights
         resp = np.exp(log_resp - log_resp.max())
         members = np.flatnonzero(resp > 1e-20)
-        resp = resp[members, None]
-        means[row] = np.sum(resp * problem.rows_in_frame(members), axis=0) / resp.sum()
+        means[row] = problem.weighted_sum(resp[members], members) / resp[members].sum()
     return means
 
 
@@ -115,7 +119,7 @@ def _relocate(problem, statistics, centers, dead, sigma):
     sums -= np.einsum("ij,if->jf", taken, rows)
     mass -= taken.sum(axis=0)
     # A cluster that lost all it had keeps its centre: what is left are rounding errors.
-    mass[mass < 1e-12 * statistics.mass] = 0.0
+    mass[mass < 16.0 * np.finfo(problem.X.dtype).eps * statistics.mass] = 0.0
     sums[dead[: len(ids)]] = weights[:, None] * rows
     mass[dead[: len(ids)]] = weights
     return sums, mass
@@ -136,11 +140,12 @@ def auto_sigma(problem, centers):
     """
     centers = update_centers(problem, problem.statistics(centers, 0.0), centers, 0.0)
     variance = problem.spread**2
+    if variance == 0.0:  # any positive number will do, and a small one keeps later rows apart
+        return np.finfo(np.float64).eps
     limit = _gap_limit(problem, centers) if len(centers) > 1 else np.inf
     if limit > variance / min(problem.n_samples, problem.n_features):
         limit = min(limit, _largest_variance(problem))
-    # Constant data: any positive number will do, and a small one keeps later rows apart.
-    return 0.5 * np.sqrt(limit) or np.finfo(np.float64).eps
+    return 0.5 * np.sqrt(limit)
 
 
 def _gap_limit(problem, centers):
@@ -169,18 +174,14 @@ def _weighted_quantile(values, weights, share):
 
 def _largest_variance(problem):
     """Largest eigenvalue of the weighted covariance, in the frame, matrix-free."""
-    mean = problem.statistics(np.zeros((1, problem.n_features)), 0.0)
-    mean = (mean.sums / mean.mass[:, None])[0]
-    weights = problem.weights / problem.weights.sum()
+    zero = np.zeros((1, problem.n_features))
+    statistics = problem.statistics(zero, 0.0)
+    mean = statistics.sums[0] / statistics.mass[0]
+    weights = problem.weights / statistics.mass[0]
 
     def covariance_times(vector):
-        result = np.zeros(problem.n_features)
-        for start in range(0, problem.n_samples, 4096):
-            ids = np.arange(start, min(start + 4096, problem.n_samples))
-            rows = problem.rows_in_frame(ids) - mean
-            # einsum, not BLAS: the result must not depend on the number of threads.
-            result += np.einsum("ij,i->j", rows, weights[ids] * np.einsum("ij,j->i", rows, vector))
-        return result
+        products = weights * (problem.times(vector) - mean @ vector)
+        return problem.weighted_sum(products) - mean * products.sum()
 
     size = problem.n_features
     if size <= 16:
@@ -188,12 +189,19 @@ def _largest_variance(problem):
         return float(np.linalg.eigvalsh(covariance)[-1])
     operator = LinearOperator((size, size), matvec=covariance_times, dtype=np.float64)
     start = np.random.RandomState(0).uniform(-1.0, 1.0, size)
-    return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
+    with one_blas_thread():
+        return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
 
 
-def count_distinct(centers, mass, distance):
-    """Number of centres with mass that lie further apart than `distance`."""
-    return len(np.unique(_merged(centers[mass > 0.0], distance)))
+def count_distinct(problem, centers, mass, distance):
+    """Number of centres with mass that lie further apart than rounding.
+
+    Merging centres were stopped on their way to the same point: within `distance` of it, so that
+    they are at most sqrt(2) times as far from each other.
+    """
+    rounding = 64.0 * np.finfo(problem.X.dtype).eps
+    apart = max(rounding, min(2.0 * distance / (problem.spread or 1.0), 1e-3)) * problem.spread
+    return len(np.unique(_merged(centers[mass > 0.0], apart)))
 
 
 def _merged(centers, distance):

@@ -34,12 +34,13 @@ class EntmaxKMeans(BaseSoftKMeans):
         larger, the sparser at the same `sigma`.
     sigma : float or "auto", default="auto"
         Temperature as a length, in the unit of X, at least 0. The scores that responsibilities are
-        made of are ``-d**2 / (2 * sigma**2)``. 0 is exact K-means (Lloyd's algorithm): the labels
-        and centers of :class:`~sklearn.cluster.KMeans` from the same start. "auto" takes, after one
-        step of K-means, the smallest of half the root of the lower tenth of the gaps between the
-        two smallest squared distances of a row, a quarter of the root of the median gap in each
-        cluster, and half the standard deviation of the first principal axis. So some rows are
-        shared, and no centers merge. All runs use the value of the first.
+        made of are ``-d**2 / (2 * sigma**2)``. 0 is exact K-means (Lloyd's algorithm): with
+        ``tol=0`` on both sides the labels and centers of :class:`~sklearn.cluster.KMeans` from the
+        same start. "auto" takes, after one step of K-means, the smallest of half the root of the
+        lower tenth of the gaps between the two smallest squared distances of a row, a quarter of
+        the root of the median gap in each cluster, and half the standard deviation of the first
+        principal axis. So some rows are shared, and no centers merge. All runs use the value of
+        the first.
     init : {"k-means++", "random"}, array-like of shape (n_clusters, n_features) or callable, \
             default="k-means++"
         Initial centers. "k-means++" is the greedy form that
@@ -64,8 +65,8 @@ class EntmaxKMeans(BaseSoftKMeans):
         Seed of the initial centers.
     copy_x : bool, default=True
         Keep a centered copy of dense X during `fit`, which makes iterations faster. With False
-        there is no second copy of X in memory. X itself is never changed, and the result is
-        bitwise the same.
+        rows are centered block by block in every iteration, without a second copy of a
+        C-contiguous float X. X itself is never changed, and the result is bitwise the same.
 
     Attributes
     ----------
@@ -101,6 +102,10 @@ class EntmaxKMeans(BaseSoftKMeans):
     -----
     ConvergenceWarning
         If `max_iter` was reached, or if fewer than `n_clusters` distinct centers were found.
+    RuntimeWarning
+        If `n_init` is a number above 1 although `init` is an array.
+    RuntimeWarning
+        If `n_init` is a number above 1 although `init` is an array.
 
     See Also
     --------

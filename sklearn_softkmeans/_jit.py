@@ -203,6 +203,8 @@ def _forget_threads():
     global _lock, _pool, _blas_users
     _lock = threading.Lock()
     _pool = None
+    if _blas_users > 0:
+        _blas_limit.restore_original_limits()
     _blas_users = 0
 
 
@@ -239,15 +241,24 @@ def single_threaded_blas():
     BLAS has one setting for the whole process, so the first of several Python threads in here
     changes it and the last one restores it.
     """
+    _enter_blas()
+    try:
+        yield
+    finally:
+        _leave_blas()
+
+
+def _enter_blas():
     global _blas_users, _blas_limit
     with _lock:
         if _blas_users == 0:
             _blas_limit = _blas().limit(limits=1)
         _blas_users += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _blas_users -= 1
-            if _blas_users == 0:
-                _blas_limit.restore_original_limits()
+
+
+def _leave_blas():
+    global _blas_users
+    with _lock:
+        _blas_users -= 1
+        if _blas_users == 0:
+            _blas_limit.restore_original_limits()

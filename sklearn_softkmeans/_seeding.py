@@ -11,8 +11,11 @@ import numpy as np
 def initial_centers(problem, n_clusters, init, random_state):
     """Centres in the frame by the method `init`: "k-means++" or "random"."""
     order, repeats = _canonical_order(problem)
-    draw = {"k-means++": _kmeans_plusplus, "random": _distinct_rows}[init]
-    return problem.rows_in_frame(draw(problem, n_clusters, order, repeats, random_state))
+    if init == "k-means++":
+        ids = _kmeans_plusplus(problem, n_clusters, order, random_state)
+    else:
+        ids = _distinct_rows(problem, n_clusters, order, repeats, random_state)
+    return problem.rows_in_frame(ids)
 
 
 # ------------------------------------------------------------------------- canonical order
@@ -47,9 +50,10 @@ def _equal_rows(X, first, second):
 def _break_ties(problem, order, tied):
     member = np.concatenate([tied, [False]]) | np.concatenate([[False], tied])
     groups = np.cumsum(~np.concatenate([[False], tied]))[member]
-    rows = problem.rows_in_frame(order[member])
     order = order.copy()
-    order[member] = order[member][np.lexsort((*rows.T[::-1], groups))]
+    for positions in np.split(np.flatnonzero(member), np.flatnonzero(np.diff(groups)) + 1):
+        rows = problem.rows_in_frame(order[positions])
+        order[positions] = order[positions][np.lexsort(rows.T[::-1])]
     equal = tied.copy()
     equal[tied] = _equal_rows(problem.X, order[:-1][tied], order[1:][tied])
     return order, equal
@@ -65,7 +69,7 @@ def _draw(cumulated, uniform):
     return np.minimum(np.searchsorted(cumulated, uniform * total, side="right"), last)
 
 
-def _kmeans_plusplus(problem, n_clusters, order, repeats, random_state):
+def _kmeans_plusplus(problem, n_clusters, order, random_state):
     """Greedy k-means++ (Arthur & Vassilvitskii 2007): of a few candidates, take the best."""
     n_trials = 2 + int(np.log(n_clusters))
     weights = problem.weights
@@ -77,9 +81,11 @@ def _kmeans_plusplus(problem, n_clusters, order, repeats, random_state):
         cumulated = np.cumsum((weights * closest)[order])
         if cumulated[-1] <= 0.0:  # all rows are on a centre: repeat some
             cumulated = by_weight
-        candidates = order[_draw(cumulated, random_state.uniform(size=n_trials))]
+        candidates = order[np.sort(_draw(cumulated, random_state.uniform(size=n_trials)))]
         sq_distances = problem.sq_distances(problem.rows_in_frame(candidates), closest)
-        best = np.argmin([np.sum(weights * row) for row in sq_distances])
+        potentials = np.array([np.sum(weights * row) for row in sq_distances])
+        # The first in canonical order of those that are best to rounding.
+        best = np.flatnonzero(potentials <= potentials.min() * (1.0 + 1e-9))[0]
         ids[c] = candidates[best]
         closest = sq_distances[best]
     return ids

@@ -181,6 +181,8 @@ def _project(scores, alpha, axis):
 
 def _check_scores(scores):
     scores = np.asarray(scores)
+    if scores.dtype.kind not in "biuf":
+        raise ValueError(f"scores must be a dense array of real numbers, got {scores.dtype}.")
     if scores.dtype not in (np.float32, np.float64):
         scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim == 0:

@@ -41,13 +41,12 @@ class Model(NamedTuple):
 def load_chunk(rows, start, count, block, norms):
     # One pass: 2 operations for each element to move it into the frame, 2 for its square.
     n_features = rows.X.shape[1]
-    scale = block.dtype.type(rows.scale)
     zero = block.dtype.type(0.0)
     for i in range(count):
         total = zero
         for f in range(n_features):
-            # The difference in double precision: single precision X may sit on an offset.
-            x = block.dtype.type(rows.X[start + i, f] - rows.origin[f]) * scale
+            # In double precision first: single precision X may sit on an offset, or be subnormal.
+            x = block.dtype.type((rows.X[start + i, f] - rows.origin[f]) * rows.scale)
             block[i, f] = x
             total += x * x
         norms[i] = total

@@ -305,8 +305,11 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, 
     objective = 0.0
     finite = 0
     for i in range(count):
-        objective += chunk.weights[i] * chunk.objective[i]
-        finite += chunk.objective[i] < np.inf
+        if chunk.weights[i] > 0.0:  # rows without weight may be anywhere
+            objective += chunk.weights[i] * chunk.objective[i]
+            finite += chunk.objective[i] < np.inf
+        else:
+            finite += 1
     outputs.totals[task, 0] += objective
     outputs.totals[task, 2] += count - finite
     if outputs.objective.shape[0] > 0:
@@ -327,10 +330,11 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, 
                 outputs.responsibilities[start + i, j] = z[j, c]
     if outputs.labels.shape[0] > 0:
         for i in range(count):
-            j = chunk.nearest[i]
-            outputs.labels[start + i] = j
-            distance = sq_distance(rows, start + i, model.points, model.norms, j)
-            outputs.totals[task, 1] += chunk.weights[i] * distance
+            outputs.labels[start + i] = chunk.nearest[i]
+            if outputs.sums.shape[0] > 0 and chunk.weights[i] > 0.0:
+                j = chunk.nearest[i]
+                distance = sq_distance(rows, start + i, model.points, model.norms, j)
+                outputs.totals[task, 1] += chunk.weights[i] * distance
         for s in range(n_soft):
             i = chunk.soft[s]
             outputs.labels[start + i] = _argmax(
