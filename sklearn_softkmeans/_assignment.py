@@ -84,7 +84,8 @@ class Problem:
         self.X = X
         self.sample_weight = sample_weight
         # A power of two, like the unit: weights of any size leave sums in range.
-        self.weight_unit = 1.0 if sample_weight is None else _power_of_two(sample_weight.max())
+        largest = 1.0 if sample_weight is None else sample_weight.max()
+        self.weight_unit = 0.5 * _power_of_two(largest)
         self.alpha = alpha
         self.is_sparse = sparse.issparse(X)
         self.n_samples, self.n_features = X.shape
@@ -117,9 +118,11 @@ class Problem:
 
     def rows_in_frame(self, ids):
         """Some rows as a dense array in the frame."""
-        rows = self.X[ids]
-        rows = rows.toarray() if self.is_sparse else rows
-        return self.into_frame(rows)
+        return self.into_frame(self.dense_rows(ids))
+
+    def dense_rows(self, ids):
+        """Some rows as a dense array as they were given."""
+        return self.X[ids].toarray() if self.is_sparse else self.X[ids]
 
     def times(self, vector):
         """Products of all rows in the frame with a vector."""
@@ -325,9 +328,8 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     """
     centers = np.asarray(centers, dtype=np.float64)
     origin = centers.mean(axis=0)
-    size = max(np.abs(centers - origin).max(), sigma * 1e-100)
-    if size == 0.0:
-        size = np.abs(origin).max() or 1.0
+    spread = np.abs(centers - origin).max()
+    size = max(spread, sigma * 1e-100) if spread > 0.0 else max(np.abs(origin).max(), sigma) or 1.0
     return Problem(X, sample_weight, alpha=alpha, origin=origin, size=size, given_centers=centers)
 
 

@@ -16,7 +16,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._assignment import for_prediction
-from ._centers import auto_sigma, count_distinct, problem_for_fit
+from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
 from ._seeding import initial_centers
 from ._solver import solve_em
@@ -158,7 +158,7 @@ class BaseSoftKMeans(
         self.converged_ = solution.stop_reason != "max_iter"
         distance = solution.distance if self.converged_ else 0.0
         self.n_distinct_clusters_ = count_distinct(
-            problem, solution.centers, self.cluster_mass_, distance
+            solution.centers, self.cluster_mass_, resolution(problem, distance)
         )
 
     def _warn(self):

@@ -25,28 +25,28 @@ def problem_for_fit(X, sample_weight, alpha, *, resident):
     first = [0 if sample_weight is None else np.argmax(sample_weight > 0.0)]
     start = (X[first].toarray() if issparse(X) else X[first])[0]
     problem = Problem(X, sample_weight, alpha=alpha, origin=start, size=1.0, single=False)
-    problem, variance = _recentred(problem)
-    if variance < 1e-200:  # squares may have underflowed
+    problem, spread = _recentred(problem)
+    if spread < 1e-100:  # squares may have underflowed
         largest = float(max(X.max(), -X.min()))
         size = largest or 1.0
         problem = Problem(
             X, sample_weight, alpha=alpha, origin=problem.origin, size=size, single=False
         )
-        problem, variance = _recentred(problem)
-    size = np.sqrt(variance) or np.abs(problem.origin).max() or 1.0
+        problem, spread = _recentred(problem)
+    size = spread or np.abs(problem.origin).max() or 1.0
     return Problem(
         X,
         sample_weight,
         alpha=alpha,
         origin=problem.origin,
         size=size,
-        spread=np.sqrt(variance),
+        spread=spread,
         resident=resident,
     )
 
 
 def _recentred(problem):
-    """Move the origin to the weighted mean; also return the total variance about it."""
+    """Move the origin to the weighted mean; also return the root of the variance about it."""
     zero = np.zeros((1, problem.n_features))
     statistics = problem.statistics(zero, 0.0)
     mean = statistics.sums / statistics.mass[:, None]
@@ -55,7 +55,7 @@ def _recentred(problem):
     X, weights = problem.X, problem.sample_weight
     moved = Problem(X, weights, alpha=problem.alpha, origin=mean[0], size=size, single=False)
     at_mean = moved.statistics(moved.into_frame(mean), 0.0)
-    return moved, at_mean.objective / at_mean.mass[0] * moved.unit**2
+    return moved, np.sqrt(at_mean.objective / at_mean.mass[0]) * moved.unit
 
 
 # ------------------------------------------------------------------------------- the M-step
@@ -84,17 +84,18 @@ def _log_space_means(problem, centers, starved, sigma):
 
     log r_ij = (F_i - d_ij^2) / (2 sigma^2), with F_i the free energy of the row.
     """
-    objective = problem.row_objective(centers, sigma)
-    half_precision = 0.5 * precision_of(sigma)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(problem.weights)
+    counted = np.flatnonzero(problem.weights > 0.0)
+    objective = problem.row_objective(centers, sigma)[counted]
+    log_weights = np.log(problem.weights[counted])
+    unbounded = np.full(problem.n_samples, np.inf)
     means = np.empty((len(starved), problem.n_features))
     for row, j in enumerate(starved):
-        sq_distances = problem.sq_distances(centers[[j]], np.full(problem.n_samples, np.inf))[0]
-        log_resp = half_precision * (objective - sq_distances) + log_weights
+        sq_distances = problem.sq_distances(centers[[j]], unbounded)[0][counted]
+        log_resp = 0.5 * precision_of(sigma) * (objective - sq_distances) + log_weights
         resp = np.exp(log_resp - log_resp.max())
-        members = np.flatnonzero(resp > 1e-20)
-        means[row] = problem.weighted_sum(resp[members], members) / resp[members].sum()
+        members = resp > 1e-20
+        total = problem.weighted_sum(resp[members], counted[members])
+        means[row] = total / resp[members].sum()
     return means
 
 
@@ -105,7 +106,9 @@ def _relocate(problem, statistics, centers, dead, sigma):
     centre of its own the row's part is at most 0; a row whose part is negative already stays.
     """
     sums, mass = statistics.sums.copy(), statistics.mass.copy()
-    badness = problem.weights * problem.row_objective(centers, 0.0)
+    sq_distances = problem.row_objective(centers, 0.0)
+    counted = problem.weights > 0.0
+    badness = problem.weights * np.where(counted, sq_distances, 0.0)
     ids = np.argsort(-badness, kind="stable")[: len(dead)]
     ids = ids[badness[ids] > 0.0]  # fewer where there are more centres than different rows
     if len(ids) == 0:
@@ -193,15 +196,19 @@ def _largest_variance(problem):
         return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
 
 
-def count_distinct(problem, centers, mass, distance):
-    """Number of centres with mass that lie further apart than rounding.
+def resolution(problem, distance):
+    """How far apart two centres at most are that are one, `distance` before the fixed point.
 
-    Merging centres were stopped on their way to the same point: within `distance` of it, so that
-    they are at most sqrt(2) times as far from each other.
+    Merging centres were stopped on their way to the same point, from which they are at most
+    `distance` away, and sqrt(2) times as far from each other.
     """
-    rounding = 64.0 * np.finfo(problem.X.dtype).eps
-    apart = max(rounding, min(2.0 * distance / (problem.spread or 1.0), 1e-3)) * problem.spread
-    return len(np.unique(_merged(centers[mass > 0.0], apart)))
+    rounding = 64.0 * np.finfo(problem.X.dtype).eps * problem.spread
+    return max(rounding, min(2.0 * distance, 1e-3 * problem.spread))
+
+
+def count_distinct(centers, mass, distance):
+    """Number of centres with mass that lie further apart than `distance`."""
+    return len(np.unique(_merged(centers[mass > 0.0], distance)))
 
 
 def _merged(centers, distance):

@@ -52,7 +52,7 @@ def _break_ties(problem, order, tied):
     groups = np.cumsum(~np.concatenate([[False], tied]))[member]
     order = order.copy()
     for positions in np.split(np.flatnonzero(member), np.flatnonzero(np.diff(groups)) + 1):
-        rows = problem.rows_in_frame(order[positions])
+        rows = problem.dense_rows(order[positions])
         order[positions] = order[positions][np.lexsort(rows.T[::-1])]
     equal = tied.copy()
     equal[tied] = _equal_rows(problem.X, order[:-1][tied], order[1:][tied])
@@ -76,7 +76,9 @@ def _kmeans_plusplus(problem, n_clusters, order, random_state):
     ids = np.empty(n_clusters, dtype=np.intp)
     by_weight = np.cumsum(weights[order])
     ids[0] = order[_draw(by_weight, random_state.uniform())]
-    closest = problem.sq_distances(problem.rows_in_frame(ids[:1]), np.full(len(order), np.inf))[0]
+    # The bound keeps rows without weight, which may lie anywhere, from having a distance.
+    bound = np.where(weights > 0.0, np.inf, 0.0)
+    closest = problem.sq_distances(problem.rows_in_frame(ids[:1]), bound)[0]
     for c in range(1, n_clusters):
         cumulated = np.cumsum((weights * closest)[order])
         if cumulated[-1] <= 0.0:  # all rows are on a centre: repeat some
