@@ -214,11 +214,9 @@ class BaseSoftKMeans(
             )
         return centers
 
-    def _predictor(self, X, alpha=None):
-        """The problem that new rows pose: see `_in_frame`."""
+    def _validate_fitted(self, X):
         check_is_fitted(self, ["cluster_centers_", "sigma_"])
-        X = self._validate(X, reset=False)
-        return self._in_frame(X, self._alpha if alpha is None else alpha)
+        return self._validate(X, reset=False)
 
     def _in_frame(self, X, alpha, sample_weight=None):
         """Rows, centers and sigma in a common frame: (problem, centers, sigma)."""
@@ -278,7 +276,7 @@ class BaseSoftKMeans(
         labels : ndarray of shape (n_samples,), int32
             Index of the cluster each row belongs to.
         """
-        problem, centers, sigma = self._predictor(X)
+        problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)
         return problem.labels(centers, sigma)
 
     def predict_proba(self, X):
@@ -312,7 +310,7 @@ class BaseSoftKMeans(
         return self._responsibilities(X)
 
     def _responsibilities(self, X):
-        problem, centers, sigma = self._predictor(X)
+        problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)
         return problem.responsibilities(centers, sigma)
 
     def score_samples(self, X):
@@ -332,7 +330,10 @@ class BaseSoftKMeans(
         log_likelihood : ndarray of shape (n_samples,), float64
             Natural logarithm of the density, in the unit of X; -inf where ``sigma_`` is 0.
         """
-        problem, centers, sigma = self._predictor(X, alpha=1.0)
+        return self._log_likelihood(self._validate_fitted(X))
+
+    def _log_likelihood(self, X):
+        problem, centers, sigma = self._in_frame(X, alpha=1.0)
         if sigma == 0.0:
             return np.full(problem.n_samples, -np.inf)
         # The free energy of softmax is -2 sigma^2 log sum_j exp(-d_j^2 / (2 sigma^2)).
@@ -359,12 +360,13 @@ class BaseSoftKMeans(
         score : float
             Weighted mean of `score_samples`; -inf where ``sigma_`` is 0.
         """
-        scores = self.score_samples(X)
-        weights = _validate_weights(sample_weight, scores[:, None])
+        X = self._validate_fitted(X)
+        weights = _validate_weights(sample_weight, X)
         if weights is None:
-            return float(np.mean(scores))
-        counted = weights > 0.0  # a row without weight may have any score, -inf too
-        return float(np.average(scores[counted], weights=weights[counted]))
+            return float(np.mean(self._log_likelihood(X)))
+        counted = weights > 0.0  # a row without weight may lie anywhere
+        scores = self._log_likelihood(X if counted.all() else X[counted])
+        return float(np.average(scores, weights=weights[counted]))
 
     @classmethod
     def from_centers(cls, centers, *, sigma, **params):

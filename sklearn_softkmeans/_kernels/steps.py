@@ -143,7 +143,8 @@ def _add_dense_block(rows, z, block, chunk, sums, mass):
     for j in range(n_clusters):
         total = 0.0
         for i in range(width):
-            z[j, i] = z[j, i] * chunk.weights[i]
+            # A row without weight may lie anywhere, where even its scores are NaN.
+            z[j, i] = z[j, i] * chunk.weights[i] if chunk.weights[i] > 0.0 else 0.0
             total += z[j, i]
         mass[j] += total
     np.dot(z, block, chunk.product)
