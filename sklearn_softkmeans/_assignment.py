@@ -23,7 +23,7 @@ _TOLERANCE = {np.dtype(np.float64): 2e-13, np.dtype(np.float32): 1e-6}
 # sigma is kept within these factors of the unit of the frame. Nothing is lost: below, every gap
 # between two different distances is hard, and above, all scores are equal to rounding.
 _SMALLEST_SIGMA = 1e-140
-_LARGEST_SIGMA = 1e120
+_LARGEST_SIGMA = 1e150
 
 
 class Statistics(NamedTuple):
@@ -172,7 +172,8 @@ class Problem:
         """Labels, mass, inertia and free energy at the given centres, in the unit of X."""
         labels = np.empty(self.n_samples, dtype=np.int32)
         outputs = self._run(centers, sigma, labels=labels, sums=True)
-        objective, inertia, _ = outputs.totals.sum(axis=0) * self.unit**2 * self.weight_unit
+        square = self.unit * self.unit * self.weight_unit  # may overflow; `**` would raise
+        objective, inertia, _ = outputs.totals.sum(axis=0) * square
         mass = _add_in_order(outputs.mass) * self.weight_unit
         return Assignment(labels, mass, float(inertia), float(objective))
 
@@ -252,8 +253,9 @@ class Problem:
                 margin = min(margin, 1.0 / (self.alpha - 1.0))
         dtype = self._working_precision(sigma, precision, radius)
         rounding, tolerance = _accuracy(dtype, self.n_features)
-        factors = np.asarray(precision * centers, dtype=dtype)
-        bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
+        with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
+            factors = np.asarray(precision * centers, dtype=dtype)
+            bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
         if self.is_sparse:
             factors = np.ascontiguousarray(factors.T)
         return Model(
@@ -329,7 +331,10 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     centers = np.asarray(centers, dtype=np.float64)
     origin = centers.mean(axis=0)
     spread = np.abs(centers - origin).max()
-    size = max(spread, sigma * 1e-100) if spread > 0.0 else max(np.abs(origin).max(), sigma) or 1.0
+    if spread == 0.0:
+        spread = max(np.abs(origin).max(), sigma) or 1.0
+    # Not so small that rows of ordinary size overflow, nor against sigma.
+    size = max(spread, sigma * 1e-100, 1e-100)
     return Problem(X, sample_weight, alpha=alpha, origin=origin, size=size, given_centers=centers)
 
 

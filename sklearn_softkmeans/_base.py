@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._assignment import for_prediction
+from ._assignment import for_prediction, precision_of
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
 from ._seeding import initial_centers
@@ -121,7 +121,7 @@ class BaseSoftKMeans(
 
     def _solve(self, problem, centers, sigma, run):
         def report(n_iter, objective, shift):
-            objective *= problem.unit**2 * problem.weight_unit
+            objective *= problem.unit * problem.unit * problem.weight_unit
             print(
                 f"run {run}, iteration {n_iter}: objective {objective:.9g}, "
                 f"center shift {shift * problem.unit:.3g}"
@@ -139,13 +139,16 @@ class BaseSoftKMeans(
     def _store(self, problem, solution, sigma):
         """Set the fitted attributes, all of them at the final centers as they are stored."""
         self.cluster_centers_ = problem.out_of_frame(solution.centers).astype(problem.X.dtype)
-        self.sigma_ = float(sigma * problem.unit)
+        auto = isinstance(self.sigma, str)
+        self.sigma_ = float(sigma * problem.unit if auto else self.sigma)
         final, centers, sigma_ = self._in_frame(problem.X, self._alpha, problem.sample_weight)
         result = final.assign(centers, sigma_)
         self.labels_ = result.labels
         self.inertia_ = result.inertia
         self.cluster_mass_ = result.mass
-        self.objective_path_ = _monotone(problem, solution.objective_path, result.objective)
+        self.objective_path_ = _monotone(
+            problem, sigma, self.cluster_centers_, [*solution.objective_path, result.objective]
+        )
         self.objective_ = float(self.objective_path_[-1])
         if not (np.isfinite(self.objective_) and np.isfinite(self.inertia_)):
             raise ValueError(
@@ -338,8 +341,7 @@ class BaseSoftKMeans(
             return np.full(problem.n_samples, -np.inf)
         # The free energy of softmax is -2 sigma^2 log sum_j exp(-d_j^2 / (2 sigma^2)).
         objective = problem.row_objective(centers, sigma)
-        with np.errstate(over="ignore"):
-            exponent = -0.5 * objective / sigma / sigma
+        exponent = -0.5 * objective * precision_of(sigma)
         volume = 0.5 * np.log(2.0 * np.pi) + np.log(self.sigma_)
         return exponent - np.log(len(centers)) - problem.n_features * volume
 
@@ -432,15 +434,17 @@ def _validate_weights(sample_weight, X):
     return np.ascontiguousarray(weights)
 
 
-def _monotone(problem, path, last):
+def _monotone(problem, sigma, centers, path):
     """Free energies in the units of X and the weights, where a rise by rounding is none.
 
-    Rounding errors are those of the sum, and of the stored centers at their distance from 0.
+    All but the last are in the frame. Rounding errors are those of the sum, and of the centers as
+    they are stored, at their distance from 0.
     """
-    scale = problem.unit**2 * problem.weight_unit
-    path = np.append(np.array(path) * scale, last)
+    scale = problem.unit * problem.unit * problem.weight_unit
+    path = np.append(np.array(path[:-1]) * scale, path[-1])
     eps = np.finfo(problem.X.dtype).eps
-    position = np.abs(problem.origin).max() / problem.unit + problem.spread
-    rounding = (eps * problem.spread**2 + (eps * position) ** 2) * problem.weights.sum() * scale
+    position = np.abs(centers).max() / problem.unit
+    of_row = eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
+    rounding = of_row * problem.weights.sum() * scale
     lowest = np.minimum.accumulate(path)
     return np.where(path - lowest <= np.maximum(rounding, 1e-12 * np.abs(lowest)), lowest, path)

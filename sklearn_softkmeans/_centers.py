@@ -157,7 +157,8 @@ def _gap_limit(problem, centers):
     if len(first) == 1:
         return np.inf
     labels, gaps = problem.labels_and_gaps(centers[first])
-    apart = (gaps > 1e-12 * problem.spread**2) & (problem.weights > 0.0)
+    rounding = 4.0 * np.finfo(np.float64).eps * problem.spread**2
+    apart = (gaps > rounding) & (problem.weights > 0.0)
     labels, gaps, weights = labels[apart], gaps[apart], problem.weights[apart]
     if len(gaps) == 0:
         return np.inf
@@ -172,7 +173,9 @@ def _weighted_quantile(values, weights, share):
     """Inverse of the weighted CDF: a weight counts as so many repetitions."""
     order = np.argsort(values, kind="stable")
     cumulated = np.cumsum(weights[order])
-    return values[order[np.searchsorted(cumulated, share * cumulated[-1], side="left")]]
+    # Rounding must not carry a share that ends at a step beyond it.
+    reached = share * cumulated[-1] * (1.0 - 1e-12)
+    return values[order[np.searchsorted(cumulated, reached, side="left")]]
 
 
 def _largest_variance(problem):

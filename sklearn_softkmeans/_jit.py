@@ -20,17 +20,17 @@ import itertools
 import os
 import threading
 import types
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from importlib import resources
 
 import numba
 import numpy as np
 import scipy.linalg  # noqa: F401  its BLAS must be loaded before the threads of BLAS are counted
+import threadpoolctl
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.extending import overload
-from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "by_type",
@@ -220,18 +220,24 @@ def _n_threads():
 
 
 def _submit(kernel, *args):
-    """Run a kernel in the pool that all callers share."""
+    """Run a kernel in the pool that all callers share, or here if that is closed."""
     global _pool
     with _lock:
         if _pool is None:
             size = max(numba.config.NUMBA_NUM_THREADS - 1, 1)
             _pool = ThreadPoolExecutor(size, thread_name_prefix="sklearn_softkmeans")
-        return _pool.submit(kernel, *args)
+        try:
+            return _pool.submit(kernel, *args)
+        except RuntimeError:  # the interpreter is shutting down
+            pass
+    done = Future()
+    done.set_result(kernel(*args))
+    return done
 
 
 @functools.cache
 def _blas():
-    return ThreadpoolController().select(user_api="blas")
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
@@ -253,6 +259,7 @@ def _enter_blas():
     with _lock:
         if _blas_users == 0:
             _blas_limit = _blas().limit(limits=1)
+            _disown_blas()
         _blas_users += 1
 
 
@@ -262,3 +269,9 @@ def _leave_blas():
         _blas_users -= 1
         if _blas_users == 0:
             _blas_limit.restore_original_limits()
+            _disown_blas()
+
+
+def _disown_blas():
+    """Let any thread restore the limits: threadpoolctl leaves that to the one that set them."""
+    getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda: None)()

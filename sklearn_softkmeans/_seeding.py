@@ -34,7 +34,7 @@ def _canonical_order(problem):
     equal = tied.copy()
     equal[tied] = _equal_rows(problem.X, order[:-1][tied], order[1:][tied])
     if not np.array_equal(equal, tied):
-        order, equal = _break_ties(problem, order, tied)
+        order, equal = _break_ties(problem, order, tied, equal)
     return order, np.concatenate([[False], equal])
 
 
@@ -47,11 +47,12 @@ def _equal_rows(X, first, second):
     return result
 
 
-def _break_ties(problem, order, tied):
-    member = np.concatenate([tied, [False]]) | np.concatenate([[False], tied])
-    groups = np.cumsum(~np.concatenate([[False], tied]))[member]
+def _break_ties(problem, order, tied, equal):
+    """Sort the groups of tied rows that are not all equal."""
+    groups = np.cumsum(~np.concatenate([[False], tied]))
+    mixed = np.isin(groups, groups[1:][tied & ~equal])
     order = order.copy()
-    for positions in np.split(np.flatnonzero(member), np.flatnonzero(np.diff(groups)) + 1):
+    for positions in np.split(np.flatnonzero(mixed), np.flatnonzero(np.diff(groups[mixed])) + 1):
         rows = problem.dense_rows(order[positions])
         order[positions] = order[positions][np.lexsort(rows.T[::-1])]
     equal = tied.copy()

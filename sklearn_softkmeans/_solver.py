@@ -25,7 +25,7 @@ def solve_em(problem, centers, *, sigma, max_iter, tol, report=None):
 
     `report(n_iter, objective, shift)` is called once for each iteration.
     """
-    rule = StoppingRule(tol, problem.spread, centers)
+    rule = StoppingRule(tol, problem.spread, centers, np.finfo(problem.X.dtype).eps)
     path = []
     reason = None
     n_iter = 0
@@ -53,10 +53,10 @@ class StoppingRule:
     With tol = 0 the iteration ends by stagnation: the shift is rounding error.
     """
 
-    def __init__(self, tol, spread, centers):
+    def __init__(self, tol, spread, centers, eps=2.0**-52):
         self.distance = np.inf
         self._enough = tol * spread
-        self._rounding = 4.0 * np.finfo(np.float64).eps * max(spread, np.abs(centers).max())
+        self._rounding = 4.0 * eps * max(spread, np.abs(centers).max())
         self._shift = None
         self._factor = 0.0
         self._smallest = np.inf

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import by_type, kernel, threaded
-from .rows import DenseRows, SparseRows, sq_distance
+from .rows import DenseRows, SparseRows, sq_distance, sq_distance_lag
 
 # Beyond this difference of scores a responsibility is far below the rounding of the row's sum.
 NEGLIGIBLE = 50.0
@@ -47,7 +47,8 @@ def load_chunk(rows, start, count, block, norms):
         for f in range(n_features):
             # In double precision first: single precision X may sit on an offset, or be subnormal.
             x = block.dtype.type((rows.X[start + i, f] - rows.origin[f]) * rows.scale)
-            block[i, f] = x
+            # A row without weight may overflow here: its norm tells, and 0 * 0 adds nothing.
+            block[i, f] = x if abs(x) < np.inf else zero
             total += x * x
         norms[i] = total
     for i in range(count, norms.shape[0]):
@@ -156,9 +157,16 @@ def refine_scores(
             sq_distances[j] = sq_distance(rows, i, model.points, model.norms, j)
         if sq_distances[j] < sq_distances[nearest]:
             nearest = j
+    reference = nearest
+    highest = 0.0
     for j in range(z.shape[0]):
         if sq_distances[j] < np.inf:
-            z[j, c] = -0.5 * model.precision * (sq_distances[j] - sq_distances[nearest])
+            z[j, c] = -0.5 * model.precision * sq_distance_lag(rows, i, model.points, j, reference)
         else:
             z[j, c] = min(z[j, c] - best, -reach)
+        if z[j, c] > highest:  # the squares were equal to rounding
+            highest = z[j, c]
+            nearest = j
+    for j in range(z.shape[0]):
+        z[j, c] -= highest
     return nearest

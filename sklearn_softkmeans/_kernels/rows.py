@@ -66,6 +66,39 @@ def sq_distance(rows, i, points, norms, j):
     """Squared distance of row i to point j, of squared norm norms[j], in float64."""
 
 
+def _dense_lag(rows, i, points, j, nearest):
+    total = 0.0
+    for f in range(points.shape[1]):
+        x = (rows.X[i, f] - rows.anchor[f]) * rows.scale
+        c = points[j, f]
+        n = points[nearest, f]
+        total += (n - c) * ((x - c) + (x - n))
+    return total
+
+
+def _sparse_lag(rows, i, points, j, nearest):
+    p = rows.indptr[i]
+    end = rows.indptr[i + 1]
+    total = 0.0
+    for f in range(points.shape[1]):
+        x = 0.0
+        if p < end and rows.indices[p] == f:
+            x = rows.data[p] * rows.scale
+            p += 1
+        c = points[j, f]
+        n = points[nearest, f]
+        total += (n - c) * ((x - c) + (x - n))
+    return total
+
+
+@by_type({DenseRows: _dense_lag, SparseRows: _sparse_lag}, strict=True)
+def sq_distance_lag(rows, i, points, j, nearest):
+    """How much further point j is than another, as |x - c|^2 - |x - n|^2 = (n - c).(2x - c - n).
+
+    For a row that is far from both, the difference of the squares would have lost its digits.
+    """
+
+
 @threaded
 def sq_distances_to(
     first,  # IN   tasks first .. last - 1 of n_tasks are run

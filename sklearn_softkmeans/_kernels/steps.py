@@ -235,13 +235,15 @@ def _split_rows(rows, start, count, model, chunk):
 
 
 @kernel
-def _needs_exact_scores(model, lead, error, n_clusters):
-    """Whether the bound of the scores' error leaves the responsibilities uncertain."""
+def _needs_exact_scores(model, lead, error, nearest, n_clusters):
+    """Whether the bound of the scores' error leaves responsibilities or free energy uncertain."""
     if model.break_ties and lead <= 2.0 * error:
         return True
     if error <= model.tolerance:
         return False
     if model.hard or not lead < np.inf or not error < 1.0:
+        return True
+    if not error <= 2.0 * model.tolerance * (1.0 + model.precision * nearest):
         return True
     # An error of the scores changes no responsibility by more than the second best times it.
     return lead < 2.0 * error + math.log(n_clusters * error / model.tolerance)
@@ -268,13 +270,14 @@ def _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chun
     for s in range(n_soft):
         i = chunk.soft[s]
         c = i if all_soft else s
+        nearest = chunk.objective[i]  # squared distance, as if the row were hard
         chunk.objective[i] = norms[i]
-        if _needs_exact_scores(model, chunk.lead[i], chunk.error[i], z.shape[0]):
-            nearest = refine_scores(
+        if _needs_exact_scores(model, chunk.lead[i], chunk.error[i], nearest, z.shape[0]):
+            j = refine_scores(
                 rows, start + i, model, z, c, chunk.peak[c], chunk.error[i], chunk.column
             )
-            chunk.nearest[i] = nearest
-            chunk.objective[i] = chunk.column[nearest]
+            chunk.nearest[i] = j
+            chunk.objective[i] = chunk.column[j]
             chunk.peak[c] = 0.0
             if model.hard:
                 chunk.lead[i] = -_second(z, c)
