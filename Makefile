@@ -66,7 +66,8 @@ bench: .venv-bench/installed  ## Measure speed side by side with scikit-learn
 	.venv-bench/$(SCRIPTS)/python benchmarks/run.py $(ARGS)
 
 clean:  ## Remove environments and everything else that was made
-	rm -rf .venv-* build *.egg-info .coverage .hypothesis .pytest_cache .ruff_cache
+	rm -rf .venv-* build dist *.egg-info demo.png
+	rm -rf .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv-%/made: pyproject.toml

@@ -163,12 +163,6 @@ def distortion(X, centers, sample_weight=None):
     return float(_weights(X, sample_weight) @ sq_distances(X, centers).min(axis=1))
 
 
-def weighted_distortion(X, centers, sigma, alpha=1.0, sample_weight=None):
-    resp = responsibilities(X, centers, sigma, alpha)
-    rows = (resp * sq_distances(X, centers)).sum(axis=1)
-    return float(_weights(X, sample_weight) @ rows)
-
-
 def mixture_log_likelihood(X, centers, sigma):
     """Log-density per row of the equal-weight mixture of N(mu_j, sigma^2 I)."""
     n_clusters, n_features = centers.shape
@@ -231,17 +225,34 @@ def hard_sigma(gap, alpha):
 
 
 def auto_sigma(X, centers, sample_weight=None):
-    """sigma="auto" of a run that starts at `centers`."""
+    """The three lengths of which sigma="auto" is the smallest, for a start at `centers`."""
     X, weight = _dense(X), _weights(X, sample_weight)
     covariance = np.cov(X, rowvar=False, bias=True, aweights=weight)
-    cap = 0.5 * np.sqrt(np.linalg.eigvalsh(np.atleast_2d(covariance))[-1])
+    by_variance = 0.5 * np.sqrt(np.linalg.eigvalsh(np.atleast_2d(covariance))[-1])
     if len(centers) == 1:
-        return cap
-    found = gaps(X, lloyd_step(X, centers, sample_weight))
-    order = np.argsort(found)
+        return AutoSigma(np.inf, np.inf, by_variance)
+    centers = lloyd_step(X, centers, sample_weight)
+    found = gaps(X, centers)
+    nearest = sq_distances(X, centers).argmin(axis=1)
+    medians = [
+        weighted_quantile(found[nearest == j], weight[nearest == j], 0.5)
+        for j in np.unique(nearest)
+    ]
+    by_decile = 0.5 * np.sqrt(weighted_quantile(found, weight, 0.1))
+    return AutoSigma(by_decile, 0.25 * np.sqrt(min(medians)), by_variance)
+
+
+class AutoSigma(NamedTuple):
+    by_decile: float  # half the root of the lower decile of all gaps after a Lloyd step
+    by_median: float  # a quarter of the root of the smallest median gap of a cluster
+    by_variance: float  # half the standard deviation of the first principal axis
+
+
+def weighted_quantile(values, weight, share):
+    """The smallest value up to which there is this share of the weight."""
+    order = np.argsort(values)
     mass = np.cumsum(weight[order])
-    quantile = found[order][np.searchsorted(mass, 0.1 * mass[-1])]
-    return min(0.5 * np.sqrt(quantile), cap)
+    return values[order][np.searchsorted(mass, share * mass[-1])]
 
 
 def _weights(X, sample_weight):

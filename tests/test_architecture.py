@@ -3,12 +3,11 @@
 import ast
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from models import run_python
 
 # A module imports only modules of lower floors. A kernel file not named here is on floor 1.
 FLOORS = {
@@ -192,37 +191,29 @@ def test_no_code_from_text(module):
 # ------------------------------------------------------------ in a new process
 
 
-def run(code, **variables):
-    """What `code` prints as JSON in a new process that imports the package under test."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT.parent), **variables}
-    command = [sys.executable, "-c", code]
-    output = subprocess.run(
-        command, check=True, env=environment, cwd=ROOT.parent, stdout=subprocess.PIPE
-    ).stdout
-    return json.loads(output)
-
-
 def public(names):
     return {name for name in names if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("module", PUBLIC_NAMES, ids=label)
-def test_public_names(module):
+def test_public_names(module, tmp_path):
     name = f"{PACKAGE}.{module}".rstrip(".")
     code = f"""
 import importlib, json
 module = importlib.import_module({name!r})
 print(json.dumps([module.__all__, dir(module)]))
 """
-    exported, visible = run(code)
+    exported, visible = json.loads(run_python(code, cwd=tmp_path))
     assert public(exported) == PUBLIC_NAMES[module]
     assert set(exported) <= set(visible)
     if module == "":  # elsewhere the modules in use are visible too
         assert public(visible) == PUBLIC_NAMES[module]
 
 
-def test_import_is_light():
-    loaded = run(f"import json, sys, {PACKAGE}; print(json.dumps(list(sys.modules)))")
+def test_import_is_light(tmp_path):
+    code = f"import json, sys, {PACKAGE}; print(json.dumps(list(sys.modules)))"
+    loaded = json.loads(run_python(code, cwd=tmp_path))
+    assert PACKAGE in loaded
     assert not set(loaded) & set(LAZY_IMPORTS)
 
 
@@ -237,4 +228,5 @@ with install_recorder("numba:compile") as compilations:
         importlib.import_module(module)
 print(json.dumps([str(event) for _, event in compilations.buffer]))
 """
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)) == []  # no cache to hide behind
+    # An empty folder: no cache to hide behind.
+    assert json.loads(run_python(code, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path))) == []

@@ -101,7 +101,7 @@ def test_inertia_is_the_weighted_sum_of_squares_to_the_nearest_centre(make, cont
 def test_an_empty_cluster_takes_the_row_served_worst(make, container):
     rows = container([[0.0], [1], [5], [6]])
     fitted = make(2, init=np.array([[0.5], [100.0]])).fit(rows)
-    np.testing.assert_allclose(fitted.cluster_centers_, [[0.5], [5.5]])
+    np.testing.assert_allclose(fitted.cluster_centers_, [[0.5], [5.5]], rtol=1e-12)
     np.testing.assert_array_equal(fitted.labels_, [0, 0, 1, 1])
     assert fitted.inertia_ == pytest.approx(1.0)
 
@@ -111,7 +111,7 @@ def test_an_empty_cluster_takes_the_row_served_worst(make, container):
 def test_several_empty_clusters_take_the_next_worst_rows(name, container):
     rows = container([[0.0], [1], [2], [3], [10], [20]])
     fitted = fit_quietly(HARD[name](3, init=np.zeros((3, 1)), max_iter=1), rows)
-    np.testing.assert_allclose(np.sort(fitted.cluster_centers_.ravel()), [1.5, 10, 20])
+    np.testing.assert_allclose(np.sort(fitted.cluster_centers_.ravel()), [1.5, 10, 20], rtol=1e-12)
     np.testing.assert_array_equal(
         fitted.cluster_centers_.ravel()[fitted.labels_], [1.5, 1.5, 1.5, 1.5, 10, 20]
     )
@@ -122,7 +122,7 @@ def test_several_empty_clusters_take_the_next_worst_rows(name, container):
 def test_a_relocated_cluster_keeps_a_row_of_small_weight(make, container):
     rows = container([[-1.0], [1.0]])
     fitted = make(2, init=np.array([[-1.0], [10.0]])).fit(rows, sample_weight=[1.9, 0.1])
-    np.testing.assert_allclose(fitted.cluster_centers_, [[-1], [1]])
+    np.testing.assert_allclose(fitted.cluster_centers_, [[-1], [1]], rtol=1e-12)
     np.testing.assert_array_equal(fitted.labels_, [0, 1])
 
 
@@ -325,7 +325,9 @@ def test_integers_are_computed_in_float64(make, container, dtype, explicit):
     fitted = make(2, sigma=0.1, init=init, random_state=0).fit(container(values))
     assert fitted.cluster_centers_.dtype == np.float64
     assert adjusted_rand_score(fitted.labels_, [0, 1, 1, 0, 0, 1]) == 1
-    np.testing.assert_allclose(np.sort(fitted.cluster_centers_, axis=0), [[0, 1], [10, 11]])
+    np.testing.assert_allclose(
+        np.sort(fitted.cluster_centers_, axis=0), [[0, 1], [10, 11]], rtol=0, atol=1e-12
+    )
 
 
 @every
@@ -337,8 +339,8 @@ def test_single_precision_agrees_with_double_precision(make, container):
     assert single.cluster_centers_.dtype == np.float32
     assert single.transform(rows).dtype == np.float32
     np.testing.assert_array_equal(single.labels_, double.labels_)
-    np.testing.assert_allclose(single.cluster_centers_, double.cluster_centers_, atol=1e-4)
-    np.testing.assert_allclose(single.transform(rows), double.transform(X), atol=1e-4)
+    np.testing.assert_allclose(single.cluster_centers_, double.cluster_centers_, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(single.transform(rows), double.transform(X), rtol=0, atol=1e-4)
     assert single.inertia_ == pytest.approx(double.inertia_, rel=1e-4)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import reference
 from sklearn_softkmeans import projections
@@ -251,6 +252,24 @@ def test_row_without_a_distribution_is_an_error(alpha, row):
 def test_named_map_rejects_nan_too(name):
     with pytest.raises(ValueError, match=r"(?i)nan"):
         EXACT[name]([[0.0, np.nan]])
+
+
+@pytest.mark.parametrize("function", [softmax, sparsemax, entmax15, entmax])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [[0.0, 1.0 + 0.5j]],
+        np.zeros((2, 3), dtype=complex),
+        [["0.0", "1.0"]],
+        np.array([["a", "b"]]),
+        sparse.csr_array([[0.0, 1.0]]),
+        sparse.csr_matrix([[0.0, 1.0]]),
+    ],
+    ids=["complex", "complex array", "numbers as text", "text", "sparse array", "sparse matrix"],
+)
+def test_scores_that_are_no_array_of_real_numbers_are_an_error_that_says_so(function, scores):
+    with pytest.raises((ValueError, TypeError), match=r"scores must be .*real numbers"):
+        function(scores)
 
 
 # ------------------------------------------------------------------- magnitudes

@@ -58,16 +58,22 @@ def test_some_rows_are_shared_and_most_are_not(make, name, n_clusters):
 @every
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name, n_clusters", [*DATA, ("iris", 1)])
-def test_the_value_is_at_most_half_the_root_of_the_tenth_percentile_gap(
-    make, weighted, name, n_clusters
-):
-    """Of the gaps between the two nearest centres after one Lloyd step."""
+def test_the_value_is_the_smallest_of_three_lengths(make, weighted, name, n_clusters):
     X = standardised(name)
     weight = reference.weights(len(X)) if weighted else None
     start = reference.spread_start(X, n_clusters, seed=1)
     fitted = make(n_clusters, init=start).fit(X, sample_weight=weight)
-    assert 0 < fitted.sigma_ <= reference.auto_sigma(X, start, weight) * (1 + 1e-6)
+    expected = min(reference.auto_sigma(X, start, weight))
+    assert fitted.sigma_ == pytest.approx(expected, rel=1e-6)
     assert fitted.sigma == "auto"
+
+
+@every
+def test_the_lower_decile_of_the_gaps_rules_where_rows_are_spread_evenly(make):
+    """Between centres at -1/2 and 1/2 the gap is 2 |x|: its decile 1/5, its medians 1."""
+    rows = np.linspace(-1.0, 1.0, 2000)[:, None]
+    fitted = make(2, init=[[-0.5], [0.5]]).fit(rows)
+    assert fitted.sigma_ == pytest.approx(0.5 * np.sqrt(0.2), rel=1e-2)
 
 
 @every

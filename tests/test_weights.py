@@ -51,6 +51,25 @@ def test_rows_of_zero_weight_are_as_good_as_removed(make, init, seed):
 
 
 @every
+@containers
+@pytest.mark.parametrize("sigma", [0, 1.0, "auto"])
+def test_rows_of_zero_weight_may_lie_anywhere(make, container, sigma):
+    """Their squares overflow float64."""
+    rows = container(np.vstack([np.full((2, 5), 1e200), X, np.full((1, 5), -1e200)]))
+    weight = np.r_[0.0, 0.0, WEIGHT, 0.0]
+    estimator = make(3, sigma=sigma, random_state=0)
+    with_them = clone(estimator).fit(rows, sample_weight=weight)
+    without = clone(estimator).fit(container(X), sample_weight=WEIGHT)
+    np.testing.assert_array_equal(with_them.labels_[2:-1], without.labels_)
+    np.testing.assert_allclose(with_them.cluster_centers_, without.cluster_centers_, rtol=1e-9)
+    np.testing.assert_allclose(with_them.objective_path_, without.objective_path_, rtol=1e-9)
+    assert with_them.inertia_ == pytest.approx(without.inertia_, rel=1e-9)
+    assert with_them.sigma_ == pytest.approx(without.sigma_, rel=1e-9)
+    score = without.score(container(X), sample_weight=WEIGHT)
+    assert without.score(rows, sample_weight=weight) == pytest.approx(score, rel=1e-12)
+
+
+@every
 @pytest.mark.parametrize("sigma", [0, "auto"])
 @pytest.mark.parametrize(
     "init", ["k-means++", "random", START], ids=["k-means++", "random", "array"]
@@ -90,3 +109,20 @@ def test_scaling_all_weights_changes_only_masses_and_sums(make, container, facto
     np.testing.assert_allclose(scaled.cluster_mass_, factor * one.cluster_mass_, rtol=1e-9)
     assert scaled.inertia_ == pytest.approx(factor * one.inertia_, rel=1e-9)
     assert scaled.n_iter_ == one.n_iter_
+
+
+@every
+@containers
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sigma", [0, 3.0, "auto"])
+@pytest.mark.parametrize("factor", [1e-46, 1e40, 1e-250, 1e250])
+def test_weights_of_any_size_are_weights(make, container, dtype, sigma, factor):
+    """Beyond the range of float32, whatever the precision of X."""
+    rows = container(X.astype(dtype))
+    one = make(3, sigma=sigma, random_state=0).fit(rows, sample_weight=WEIGHT)
+    scaled = make(3, sigma=sigma, random_state=0).fit(rows, sample_weight=factor * WEIGHT)
+    np.testing.assert_array_equal(one.labels_, scaled.labels_)
+    error = 1e-5 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(scaled.cluster_centers_, one.cluster_centers_, rtol=0, atol=error)
+    np.testing.assert_allclose(scaled.cluster_mass_, factor * one.cluster_mass_, rtol=1e-6)
+    assert scaled.inertia_ == pytest.approx(factor * one.inertia_, rel=1e-6)

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
 import reference
-from models import at_centers, model
+from models import at_centers, fit_quietly, model
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
 
 every_alpha = pytest.mark.parametrize("alpha", [1.0, 1.3, 1.5, 2.0])
@@ -81,6 +81,18 @@ def test_four_blobs_stay_four_blobs_far_from_the_origin(make, dtype, offset):
     assert adjusted_rand_score(fitted.labels_, np.repeat(np.arange(4), 50)) == 1.0
 
 
+@every_alpha
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("offset", [1e5, 1e6])
+def test_the_objective_of_float32_rows_far_from_the_origin_never_rises(alpha, container, offset):
+    for seed in range(4):
+        rows = reference.blobs(4, n_samples=150, n_features=3, std=0.8, box=5.0, seed=seed)
+        rows = container((rows + offset).astype(np.float32))
+        for sigma in (0, 0.7, "auto"):
+            fitted = fit_quietly(model(alpha, 4, sigma=sigma, tol=1e-6, random_state=seed), rows)
+            assert (np.diff(fitted.objective_path_) <= 0).all()
+
+
 # -------------------------------------------------- distinct rows at distance zero
 
 
@@ -103,7 +115,7 @@ def test_close_float32_rows_are_told_apart(alpha, pair):
 def test_a_tiny_inertia_is_not_zero(make, container, sigma):
     rows = np.array([[-1.0001], [-0.9999], [0.9999], [1.0001]], dtype=np.float32)
     fitted = make(2, sigma=sigma, init=[[-1.0], [1.0]]).fit(container(rows))
-    np.testing.assert_allclose(fitted.cluster_centers_, [[-1], [1]], atol=1e-6)
+    np.testing.assert_allclose(fitted.cluster_centers_, [[-1], [1]], rtol=0, atol=1e-6)
     assert fitted.inertia_ == pytest.approx(4.0013276e-08, rel=0.01)
 
 
@@ -118,6 +130,23 @@ def test_inertia_of_tight_pairs_equals_exact_differences(make, scale, center):
 
 
 # --------------------------------------------------------------- the data's scale
+
+
+@every_alpha
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("sigma", [0, 0.03])
+def test_subnormal_float32_rows_are_clustered(alpha, container, sigma):
+    """The smallest float32 is 1.4e-45: these rows have five digits."""
+    unit = reference.blobs(3, n_samples=60, std=0.2, box=9.0, seed=1)
+    rows = container((3e-40 * unit).astype(np.float32))
+    start = 3e-40 * unit[:3]
+    fitted = fit_quietly(model(alpha, 3, sigma=3e-40 * sigma, init=start), rows)
+    expected = fit_quietly(model(alpha, 3, sigma=sigma, init=unit[:3]), unit)
+    np.testing.assert_array_equal(fitted.labels_, expected.labels_)
+    np.testing.assert_allclose(
+        fitted.cluster_centers_ / 3e-40, expected.cluster_centers_, rtol=0, atol=1e-4
+    )
+    np.testing.assert_allclose(fitted.predict_proba(rows).sum(axis=1), 1, rtol=0, atol=1e-6)
 
 
 @every

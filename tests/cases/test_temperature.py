@@ -48,7 +48,9 @@ def test_rows_on_another_scale_are_predicted(make, dtype):
     fitted = make(10, random_state=0, tol=1e-2).fit(rng.uniform(size=(500, 10)).astype(dtype))
     far = (50 * rng.uniform(size=(100, 10))).astype(dtype)
     resp = fitted.predict_proba(far)
-    np.testing.assert_allclose(resp.sum(axis=1), 1, atol=1e-12 if dtype == np.float64 else 1e-6)
+    np.testing.assert_allclose(
+        resp.sum(axis=1), 1, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-6
+    )
     np.testing.assert_array_equal(fitted.predict(far), resp.argmax(axis=1))
     assert np.isfinite(fitted.score_samples(far)).all()
 
@@ -66,6 +68,14 @@ def test_low_temperatures_are_hard_without_a_nan(alpha, dtype, sigma):
     expected = reference.lloyd_run(rows, places)
     np.testing.assert_allclose(fitted.cluster_centers_, expected.centers, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(fitted.predict_proba(rows), reference.one_hot(expected.labels, 3))
+
+
+def test_a_centre_without_rows_finds_one_at_any_low_temperature():
+    """Here 1 / sigma^2 and the scores overflow float64."""
+    rows = np.array([[0.0], [0.1], [1.0], [1.1]])
+    fitted = SoftKMeans(3, sigma=1e-165, init=[[0.0], [1.0], [50.0]]).fit(rows)
+    np.testing.assert_allclose(fitted.cluster_centers_, [[0.05], [1.0], [1.1]], rtol=1e-12)
+    assert np.isfinite(fitted.objective_path_).all()
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
@@ -160,7 +170,7 @@ def test_repeated_rows_have_bitwise_equal_memberships(make, times):
     rows = np.tile(rows, (times, 1))
     fitted = make(2, sigma=0.5, init=rows[[0, 4]]).fit(rows)
     expected = [[1.75, 4.025, 4.025], [5, 1.04, 1.02]]
-    np.testing.assert_allclose(fitted.cluster_centers_, expected, atol=1e-6)
+    np.testing.assert_allclose(fitted.cluster_centers_, expected, rtol=0, atol=1e-6)
     resp = fitted.predict_proba(rows)
     np.testing.assert_allclose(resp.sum(axis=1), 1, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(fitted.labels_, np.tile([0] * 4 + [1] * 5, times))

@@ -1,0 +1,284 @@
+"""The frame of a problem, and the layout of its passes."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import reference
+from sklearn_softkmeans import _assignment, _jit
+from sklearn_softkmeans._assignment import Problem, for_prediction
+
+X = reference.blobs(3, n_samples=150, n_features=4, std=0.8, box=5.0, seed=3)
+WEIGHT = reference.weights(len(X))
+
+containers = pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+alphas = pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0, 1.2])
+
+
+def make_problem(rows, *, alpha=1.0, weight=WEIGHT, origin=None, size=2.0, **options):
+    origin = np.zeros(rows.shape[1]) if origin is None else origin
+    return Problem(rows, weight, alpha=alpha, origin=origin, size=size, **options)
+
+
+@pytest.fixture
+def many_chunks(monkeypatch):
+    """Chunks of 32 rows, each a task of its own."""
+    monkeypatch.setattr(_assignment, "_MAX_WIDTH", 32)
+    monkeypatch.setattr(_assignment, "_SERIAL_WORK", 0)
+
+
+# ------------------------------------------------------------------------------- the frame
+
+
+@containers
+def test_into_and_out_of_the_frame_are_inverse(container):
+    problem = make_problem(container(X), origin=np.arange(4.0), size=3.0)
+    inside = problem.into_frame(X[:5])
+    np.testing.assert_allclose(problem.out_of_frame(inside), X[:5], rtol=1e-14)
+    origin = np.arange(4.0) if container is np.array else np.zeros(4)
+    np.testing.assert_allclose(inside * problem.unit, X[:5] - origin, rtol=1e-14)
+    np.testing.assert_array_equal(problem.rows_in_frame(np.arange(5)), inside)
+
+
+@pytest.mark.parametrize("size", [0.7, 1.0, 3.0, 1e-30, 1e30, 5e-324, 1e308])
+def test_the_unit_is_a_power_of_two_near_the_size(size):
+    unit = make_problem(X, size=size).unit
+    assert np.frexp(unit)[0] == 0.5
+    if 1e-300 < size < 1e300:
+        assert size < 2 * unit <= 4 * size
+    assert 0 < 1 / unit < np.inf
+
+
+@containers
+def test_given_weights_are_kept_and_others_are_ones(container):
+    problem = make_problem(container(X))
+    np.testing.assert_array_equal(problem.weights * problem.weight_unit, WEIGHT)
+    assert 1 <= problem.weights.max() < 2
+    ones = make_problem(container(X), weight=None).weights
+    np.testing.assert_array_equal(ones, np.ones(150))
+    assert ones.strides == (0,)
+
+
+def outputs(problem, centers, sigma):
+    """All that a fit asks for, in the frame."""
+    statistics = problem.statistics(centers, sigma)
+    return [
+        statistics.sums,
+        statistics.mass,
+        np.array(statistics.objective),
+        problem.row_objective(centers, sigma),
+        problem.responsibilities(centers, sigma),
+        problem.labels(centers, sigma),
+        *problem.labels_and_gaps(centers),
+        problem.row_keys() if np.array_equal(problem.origin, np.zeros(4)) else 0,
+    ]
+
+
+def assert_same_bits(first, second):
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@containers
+@alphas
+@pytest.mark.parametrize("exponent", [-90, -1, 70])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_power_of_two_as_unit_changes_nothing_in_the_frame(dtype, exponent, alpha, container):
+    rows = X.astype(dtype)
+    plain = make_problem(container(rows), alpha=alpha)
+    factor = dtype(2.0**exponent)
+    scaled = make_problem(container(rows * factor), alpha=alpha, size=2.0 * float(factor))
+    assert scaled.unit == plain.unit * float(factor)
+    centers = plain.into_frame(X[:5] + 0.1)
+    one, other = outputs(plain, centers, 0.3), outputs(scaled, centers, 0.3)
+    assert_same_bits(one[:-1], other[:-1])
+    np.testing.assert_array_equal(np.argsort(one[-1]), np.argsort(other[-1]))
+    a, b = plain.assign(centers, 0.3), scaled.assign(centers, 0.3)
+    assert b.inertia == a.inertia * float(factor) ** 2
+    assert b.objective == a.objective * float(factor) ** 2
+
+
+@alphas
+def test_a_translation_changes_nothing_in_the_frame(alpha):
+    """Where the numbers are short enough that it is exact."""
+    rows = np.round(X * 2**12) / 2**12
+    shift = np.array([1e6, -3e5, 17.0, 0.0])
+    origin = np.array([0.5, 1.0, -2.0, 0.0])
+    plain = make_problem(rows, alpha=alpha, origin=origin)
+    moved = make_problem(rows + shift, alpha=alpha, origin=origin + shift)
+    centers = plain.into_frame(X[:5] + 0.1)
+    assert_same_bits(outputs(plain, centers, 0.3), outputs(moved, centers, 0.3))
+
+
+@alphas
+@containers
+def test_the_frame_of_a_prediction_depends_on_the_centres_alone(container, alpha):
+    centers = X[:4] + 0.2
+    problem = for_prediction(container(X), centers, 0.5, alpha)
+    few = for_prediction(container(1e9 * X[:2]), centers, 0.5, alpha)
+    assert few.unit == problem.unit
+    np.testing.assert_array_equal(few.origin, problem.origin)
+    resp = problem.responsibilities(problem.into_frame(centers), 0.5 / problem.unit)
+    expected = reference.responsibilities(X, centers, 0.5, alpha)
+    np.testing.assert_allclose(resp, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("center", [0.0, 1.0, -1e8])
+def test_predictions_for_equal_centres_have_a_frame(sigma, center):
+    centers = np.full((2, 3), center)
+    problem = for_prediction(X[:, :3].copy(), centers, sigma, 1.0)
+    assert 0 < problem.unit < np.inf
+    resp = problem.responsibilities(problem.into_frame(centers), sigma / problem.unit)
+    np.testing.assert_array_equal(resp, [[0.5, 0.5]] * 150 if sigma else [[1, 0]] * 150)
+
+
+def test_rows_far_from_a_single_centre_do_not_overflow():
+    """A row 1e60 away has a squared distance of 1e120, whatever sigma is."""
+    rows = 1e60 * X
+    problem = for_prediction(rows, rows[:1], 1.0, 1.0)
+    np.testing.assert_array_equal(
+        problem.labels(problem.into_frame(rows[:1]), 1.0 / problem.unit), 0
+    )
+
+
+# ----------------------------------------------------------------------- working precision
+
+
+def working_precision(problem, sigma, n_clusters=4):
+    centers = problem.into_frame(X[:n_clusters])
+    return problem._model(centers, sigma, {}).bias.dtype
+
+
+def test_single_precision_is_used_where_its_rounding_is_harmless():
+    rows = X.astype(np.float32)
+    origin = X.mean(axis=0)
+    assert working_precision(make_problem(rows, origin=origin, size=5.0), 0.0) == np.float32
+    assert working_precision(make_problem(rows, origin=origin, size=5.0), 30.0) == np.float32
+    assert working_precision(make_problem(rows, origin=origin, size=5.0), 1e-3) == np.float64
+    for other in (
+        make_problem(rows, origin=origin, size=5.0, single=False),
+        make_problem(X, origin=origin, size=5.0),
+        make_problem(sparse.csr_array(rows), size=5.0),
+    ):
+        assert working_precision(other, 30.0) == np.float64
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.02, 0.5, 40.0])
+@alphas
+def test_either_precision_gives_the_results_of_float64(sigma, alpha):
+    rows = X.astype(np.float32)
+    options = {"alpha": alpha, "origin": X.mean(axis=0), "size": 5.0}
+    single = make_problem(rows, **options)
+    double = make_problem(rows.astype(np.float64), **options)
+    centers = single.into_frame(X[:4] + 0.1)
+    for a, b in zip(
+        single.statistics(centers, sigma), double.statistics(centers, sigma), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+# ------------------------------------------------------------------------ layout of passes
+
+
+def layouts(rows, weight=None, resident=False):
+    problem = make_problem(rows, weight=weight, resident=resident)
+    return [
+        (*problem._layout(k, itemsize, sums), problem._n_tasks(1, len(rows), k))
+        for k in (1, 7, 300)
+        for itemsize in (4, 8)
+        for sums in (False, True)
+    ]
+
+
+def test_the_layout_depends_on_shapes_alone(monkeypatch):
+    expected = layouts(X)
+    assert layouts(1e9 * X, WEIGHT, resident=True) == expected
+    for n_threads in (1, 3, 64):
+        monkeypatch.setattr(_jit, "_n_threads", lambda n=n_threads: n)
+        assert layouts(X) == expected
+
+
+@pytest.mark.parametrize("n_clusters", [1, 8, 1000, 10**5])
+@pytest.mark.parametrize("n_features", [1, 50, 784, 10**5])
+def test_chunks_are_whole_vectors_and_sums_stay_small(n_features, n_clusters):
+    problem = make_problem(np.broadcast_to(0.0, (10**6, n_features)), weight=None)
+    for itemsize in (4, 8):
+        width, n_tasks = problem._layout(n_clusters, itemsize, True)
+        assert width % 32 == 0
+        assert 32 <= width <= 512
+        assert 1 <= n_tasks <= 64
+        assert n_tasks == 1 or n_tasks * n_clusters * (n_features + 1) * 8 <= 2**26
+
+
+@pytest.mark.parametrize("n_samples, width", [(1, 32), (31, 32), (32, 32), (33, 64), (10**4, 512)])
+def test_few_rows_make_a_small_chunk(n_samples, width):
+    assert make_problem(np.zeros((n_samples, 2)), weight=None)._layout(3, 8, True)[0] == width
+
+
+def test_little_work_is_one_task():
+    assert make_problem(X)._n_tasks(1, 150, 4) == 1
+    assert make_problem(np.zeros((10**6, 2)), weight=None)._n_tasks(512, 1954, 8) == 64
+
+
+@containers
+@alphas
+@pytest.mark.parametrize("sigma", [0.0, 0.4])
+def test_any_number_of_threads_gives_the_same_bits(
+    sigma, alpha, container, many_chunks, monkeypatch
+):
+    centers = X[:5] + 0.1
+    found = []
+    for n_threads in (1, 2, 3, 4):
+        monkeypatch.setattr(_jit, "_n_threads", lambda n=n_threads: n)
+        problem = make_problem(container(X), alpha=alpha, resident=n_threads % 2 == 0)
+        closest = np.full(150, np.inf)
+        found.append(
+            [*outputs(problem, centers, sigma), problem.sq_distances(X[:3], closest)],
+        )
+    for other in found[1:]:
+        assert_same_bits(found[0], other)
+
+
+def test_tasks_change_results_by_rounding_only(many_chunks, monkeypatch):
+    problem = make_problem(X)
+    chunked = problem.statistics(X[:5] + 0.1, 0.4)
+    monkeypatch.undo()
+    assert make_problem(X)._layout(5, 8, True) == (160, 1)
+    whole = make_problem(X).statistics(X[:5] + 0.1, 0.4)
+    for a, b in zip(chunked, whole, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+# -------------------------------------------------------------------------- resident rows
+
+
+def test_rows_are_loaded_once_for_each_layout(many_chunks):
+    problem = make_problem(X, resident=True)
+    centers = X[:5] + 0.1
+    problem.statistics(centers, 0.4)
+    (first,) = problem._blocks.values()
+    problem.statistics(centers, 0.7)
+    (again,) = problem._blocks.values()
+    assert first[0] is again[0]
+    problem._rows(np.dtype(np.float64), 64)
+    (other,) = problem._blocks.values()
+    assert other[0] is not first[0]
+
+
+def test_sparse_rows_and_single_chunks_are_not_loaded(many_chunks):
+    for problem in (
+        make_problem(sparse.csr_array(X), resident=True),
+        make_problem(X[:32], weight=None, resident=True),
+        make_problem(X),
+    ):
+        problem.statistics(X[:5] + 0.1, 0.4)
+        assert not problem._blocks
+
+
+def test_read_only_input_is_accepted():
+    rows, weight = X.copy(), WEIGHT.copy()
+    rows.flags.writeable = weight.flags.writeable = False
+    expected = make_problem(X).statistics(X[:3], 0.5)
+    found = make_problem(rows, weight=weight).statistics(X[:3], 0.5)
+    assert_same_bits(found, expected)

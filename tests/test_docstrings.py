@@ -1,0 +1,67 @@
+"""Docstrings of everything public, by numpydoc's own checks."""
+
+import inspect
+
+import pytest
+from numpydoc.validate import validate
+
+import sklearn_softkmeans
+from sklearn_softkmeans import projections
+
+# What numpydoc would have otherwise, and these docstrings would not.
+NOT_ASKED = {
+    "ES01",  # an extended summary
+    "SA01",  # "See Also"
+    "RT02",  # a return value without name
+    "RT04",  # a capital letter where a description starts with "float32"
+    "SS05",  # a verb to start with: it takes "Responsibilities" for one in the third person
+}
+EXAMPLES = "EX01"  # asked of classes and functions, not of each method
+
+
+def public_objects():
+    """Names of classes, their own and inherited methods and properties, and functions."""
+    modules = (sklearn_softkmeans, projections)
+    for module in modules:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.ismodule(thing):
+                yield thing.__name__
+                continue
+            full_name = f"{module.__name__}.{name}"
+            yield full_name
+            if inspect.isclass(thing):
+                for attribute, value in inspect.getmembers(thing):
+                    ours = str(getattr(value, "__module__", "")).startswith("sklearn_softkmeans")
+                    if ours and not attribute.startswith("_") and callable(value):
+                        yield f"{full_name}.{attribute}"
+
+
+OBJECTS = sorted(set(public_objects()))
+
+
+def test_the_list_has_classes_methods_and_functions():
+    assert {
+        "sklearn_softkmeans.SoftKMeans",
+        "sklearn_softkmeans.EntmaxKMeans.fit",
+        "sklearn_softkmeans.EntmaxKMeans.from_centers",
+        "sklearn_softkmeans.SoftKMeans.score_samples",
+        "sklearn_softkmeans.projections",
+        "sklearn_softkmeans.projections.entmax",
+    } <= set(OBJECTS)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_numpydoc_finds_nothing(name):
+    method_or_module = name.count(".") != 1 + name.startswith(projections.__name__)
+    accepted = NOT_ASKED | ({EXAMPLES} if method_or_module else set())
+    errors = {code: text for code, text in validate(name)["errors"] if code not in accepted}
+    assert not errors
+
+
+@pytest.mark.parametrize("make", ["SoftKMeans", "EntmaxKMeans"])
+def test_attributes_of_a_fit_are_documented(make):
+    estimator = getattr(sklearn_softkmeans, make)(1, sigma=1.0).fit([[0.0], [1.0]])
+    fitted = {name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")}
+    for name in fitted:
+        assert f"\n    {name} : " in type(estimator).__doc__
