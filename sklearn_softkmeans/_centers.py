@@ -27,7 +27,8 @@ def problem_for_fit(X, sample_weight, alpha, *, resident):
     problem = Problem(X, sample_weight, alpha=alpha, origin=start, size=1.0, single=False)
     problem, spread = _recentred(problem)
     if spread < 1e-100:  # squares may have underflowed
-        largest = float(max(X.max(), -X.min()))
+        counted = X if sample_weight is None else X[sample_weight > 0.0]
+        largest = float(max(counted.max(), -counted.min()))
         size = largest or 1.0
         problem = Problem(
             X, sample_weight, alpha=alpha, origin=problem.origin, size=size, single=False

@@ -104,8 +104,6 @@ class EntmaxKMeans(BaseSoftKMeans):
         If `max_iter` was reached, or if fewer than `n_clusters` distinct centers were found.
     RuntimeWarning
         If `n_init` is a number above 1 although `init` is an array.
-    RuntimeWarning
-        If `n_init` is a number above 1 although `init` is an array.
 
     See Also
     --------
