@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0
 # Arguments for the command of a target: make test ARGS="-k entmax -x"
 ARGS ?=
 # What reaches the kernels with little data: `make coverage` runs these without compiling.
-KERNEL_TESTS ?= tests/test_kernels*.py tests/test_solver.py
+KERNEL_TESTS ?= tests/test_kernels_*.py
 
 SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # With the folders, so that a removed file is noticed too.

@@ -142,13 +142,14 @@ class BaseSoftKMeans(
         auto = isinstance(self.sigma, str)
         self.sigma_ = float(sigma * problem.unit if auto else self.sigma)
         final, centers, sigma_ = self._in_frame(problem.X, self._alpha, problem.sample_weight)
-        result = final.assign(centers, sigma_)
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
+            result = final.assign(centers, sigma_)
+            self.objective_path_ = _monotone(
+                problem, sigma, self.cluster_centers_, [*solution.objective_path, result.objective]
+            )
         self.labels_ = result.labels
         self.inertia_ = result.inertia
         self.cluster_mass_ = result.mass
-        self.objective_path_ = _monotone(
-            problem, sigma, self.cluster_centers_, [*solution.objective_path, result.objective]
-        )
         self.objective_ = float(self.objective_path_[-1])
         if not (np.isfinite(self.objective_) and np.isfinite(self.inertia_)):
             raise ValueError(

@@ -239,16 +239,17 @@ def test_zero_weight_is_removal(kind, alpha, sigma):
 @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
 @alphas
 @pytest.mark.parametrize("sigma", [0.0, 0.3, 3.0])
-def test_rows_without_weight_may_lie_anywhere(sigma, alpha, container):
-    """Also where their squares overflow."""
+@pytest.mark.parametrize("far, size", [(1e200, 1.0), (1e300, 1e-30)])
+def test_rows_without_weight_may_lie_anywhere(far, size, sigma, alpha, container):
+    """Where their squares overflow, or even their coordinates in the frame."""
     if PLAIN and alpha == 1 and sigma > 0:
         pytest.skip("the logarithm of 0 is an error outside compiled code")
-    X = np.random.RandomState(0).normal(size=(40, 3))
+    X = size * np.random.RandomState(0).normal(size=(40, 3))
     weight = np.ones(40)
     weight[[0, 5, 33]] = 0.0
-    options = {"alpha": alpha, "origin": np.zeros(3), "size": 1.0}
+    options = {"alpha": alpha, "origin": np.zeros(3), "size": size}
     without = Problem(container(X[weight > 0]), **options)
-    X[[0, 5, 33]] = [[1e200, 0, 0], [0, -1e300, 0], [1e200, 1e200, 1e200]]
+    X[[0, 5, 33]] = [[far, 0, 0], [0, -far, 0], [far, far, far]]
     with_them = Problem(container(X), weight, **options)
     centers = with_them.into_frame(X[1:4])
     for a, b in zip(
