@@ -19,7 +19,7 @@ from ._assignment import for_prediction, precision_of
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
 from ._seeding import initial_centers
-from ._solver import solve_em
+from ._solver import monotone, solve_em
 
 _FLOATS = [np.float64, np.float32]
 
@@ -144,7 +144,7 @@ class BaseSoftKMeans(
         final, centers, sigma_ = self._in_frame(problem.X, self._alpha, problem.sample_weight)
         with np.errstate(over="ignore", invalid="ignore"):  # reported below
             result = final.assign(centers, sigma_)
-            self.objective_path_ = _monotone(
+            self.objective_path_ = monotone(
                 problem, sigma, self.cluster_centers_, [*solution.objective_path, result.objective]
             )
         self.labels_ = result.labels
@@ -433,19 +433,3 @@ def _validate_weights(sample_weight, X):
     if not np.any(weights > 0.0):
         raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
     return np.ascontiguousarray(weights)
-
-
-def _monotone(problem, sigma, centers, path):
-    """Free energies in the units of X and the weights, where a rise by rounding is none.
-
-    All but the last are in the frame. Rounding errors are those of the sum, and of the centers as
-    they are stored, at their distance from 0.
-    """
-    scale = problem.unit * problem.unit * problem.weight_unit
-    path = np.append(np.array(path[:-1]) * scale, path[-1])
-    eps = np.finfo(problem.X.dtype).eps
-    position = np.abs(centers).max() / problem.unit
-    of_row = eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
-    rounding = of_row * problem.weights.sum() * scale
-    lowest = np.minimum.accumulate(path)
-    return np.where(path - lowest <= np.maximum(rounding, 1e-12 * np.abs(lowest)), lowest, path)

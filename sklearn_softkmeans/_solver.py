@@ -78,3 +78,19 @@ class StoppingRule:
         self._smallest = min(shift, self._smallest)
         noise = shift <= 1e3 * self._rounding and self._waited >= _PATIENCE
         return "stagnation" if noise else None
+
+
+def monotone(problem, sigma, centers, path):
+    """Free energies in the units of X and the weights, where a rise by rounding is none.
+
+    All but the last are in the frame. Rounding errors are those of the sum, and of the centers as
+    they are stored, at their distance from 0.
+    """
+    scale = problem.unit * problem.unit * problem.weight_unit
+    path = np.append(np.array(path[:-1]) * scale, path[-1])
+    eps = np.finfo(problem.X.dtype).eps
+    position = np.abs(centers).max() / problem.unit
+    of_row = eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
+    rounding = of_row * problem.weights.sum() * scale
+    lowest = np.minimum.accumulate(path)
+    return np.where(path - lowest <= np.maximum(rounding, 1e-12 * np.abs(lowest)), lowest, path)
