@@ -41,10 +41,6 @@ class BaseSoftKMeans(
         "copy_x": ["boolean"],
     }
 
-    @property
-    def _alpha(self):
-        raise NotImplementedError
-
     # ------------------------------------------------------------------------------- fit
 
     @fit_context(prefer_skip_nested_validation=True)

@@ -367,7 +367,7 @@ def _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass)
         for i in range(count):
             if following < n_soft and chunk.soft[following] == i:
                 following += 1
-            else:
+            elif chunk.weights[i] > 0.0:
                 j = chunk.nearest[i]
                 mass[j] += chunk.weights[i]
                 _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
