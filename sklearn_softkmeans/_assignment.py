@@ -133,6 +133,16 @@ class Problem:
             result[block] = np.einsum("ij,j->i", self.rows_in_frame(block), vector)
         return result
 
+    def row_keys(self):
+        """One number for each row that depends on its content alone: equal rows, equal keys."""
+        direction = np.random.RandomState(0).uniform(-1.0, 1.0, self.n_features)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows without weight lie anywhere
+            if self.is_sparse:
+                return self.X @ direction
+            # Not BLAS, whose result for a row depends on the row's place among the others.
+            blocks = _blocks_of(self.X)
+            return np.concatenate([(block * direction).sum(axis=1) for block in blocks])
+
     def weighted_sum(self, weights, ids=None):
         """Weighted sum of rows in the frame, bitwise the same for any number of threads."""
         if self.is_sparse:
@@ -194,15 +204,6 @@ class Problem:
         centers = np.ascontiguousarray(centers)
         sq_distances_to(n_tasks, self._rows(), centers, _sq_norms(centers), closest, result)
         return result
-
-    def row_keys(self):
-        """One number for each row that depends on its content alone."""
-        from ._kernels.rows import row_keys
-
-        direction = np.random.RandomState(0).uniform(-1.0, 1.0, self.n_features)
-        keys = np.empty(self.n_samples)
-        row_keys(self._n_tasks(1, self.n_samples, 1), self._rows(), direction, keys)
-        return keys
 
     # ---------------------------------------------------------------------- machinery
 

@@ -146,7 +146,7 @@ def by_type(cases, *, strict=False):
         def choose(*args):
             return cases[_class_of(args[0])]
 
-        overload(call, jit_options={"fastmath": {"contract"} if strict else _FAST})(choose)
+        overload(call, jit_options={"fastmath": {"contract"} if strict else _FAST, **_NO_WRAPPERS})(choose)
         return call
 
     return decorate
@@ -160,7 +160,7 @@ def _class_of(numba_type):
 
 def entry(func):
     """Compile a kernel that Python calls."""
-    return _compile(func, "serial", cached=True, fastmath=_FAST)
+    return _compile(func, "serial", cached=True, fastmath=_FAST, no_cfunc_wrapper=True)
 
 
 class threaded:

@@ -235,7 +235,6 @@ def test_a_second_process_compiles_nothing_and_a_damaged_cache_is_no_error(tmp_p
 
 ENTRIES = [
     distances.load_rows,
-    rows.row_keys,
     rows.sq_distances_to,
     simplex.project_rows,
     steps.pass_over_rows,

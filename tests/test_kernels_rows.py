@@ -9,7 +9,7 @@ from scipy import sparse
 
 import reference
 from sklearn_softkmeans._assignment import Problem
-from sklearn_softkmeans._kernels.rows import row_keys, sq_distances_to
+from sklearn_softkmeans._kernels.rows import sq_distances_to
 
 PLAIN = bool(numba.config.DISABLE_JIT)
 ROWS = [1, 31, 33] if PLAIN else [1, 31, 32, 33, 511, 513, 3000]
@@ -117,38 +117,3 @@ def test_slices_of_rows_change_nothing(container):
         sq_distances_to(n_tasks, problem._rows(), points, norms, closest, result)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
-
-
-# ------------------------------------------------------------------------------------ keys
-
-
-@dtypes
-@pytest.mark.parametrize("n_features", [1, 2, 40])
-def test_equal_rows_have_equal_keys_dense_or_sparse(n_features, dtype):
-    X = draw_rows(30, n_features, dtype)
-    X = np.vstack([X, X[::-1]])
-    dense = problem_of(X).row_keys()
-    np.testing.assert_array_equal(dense, problem_of(sparse.csr_array(X)).row_keys())
-    np.testing.assert_array_equal(dense[:30], dense[30:][::-1])
-    single = problem_of(X[7:8]).row_keys()
-    assert single[0] == dense[7]
-
-
-@containers
-def test_keys_are_projections_on_one_direction(container):
-    X = draw_rows(25, 6)
-    keys = problem_of(container(X)).row_keys()
-    direction = problem_of(container(np.eye(6))).row_keys()
-    assert len(np.unique(direction)) == 6
-    np.testing.assert_allclose(keys, X @ direction, rtol=0, atol=1e-13)
-
-
-@containers
-def test_slices_of_rows_change_no_key(container):
-    problem = problem_of(container(draw_rows(40, 5)))
-    direction = np.linspace(-1, 1, 5)
-    keys = np.empty((3, 40))
-    for n_tasks, result in zip([1, 3, 40], keys, strict=True):
-        row_keys(n_tasks, problem._rows(), direction, result)
-    np.testing.assert_array_equal(keys[0], keys[1])
-    np.testing.assert_array_equal(keys[0], keys[2])

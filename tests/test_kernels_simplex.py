@@ -11,7 +11,6 @@ from sklearn_softkmeans._kernels.simplex import (
     Entmax15,
     Softmax,
     Sparsemax,
-    harden_chunk,
     map_of,
     project_chunk,
     project_rows,
@@ -31,11 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning" if PLAIN else "
 @entry
 def _map_block(projection, z, width, peak, value, work, total):
     project_chunk(projection, z, width, peak, value, work, total)
-
-
-@entry
-def _harden_block(z, width, peak, value):
-    harden_chunk(z, width, peak, value)
 
 
 def map_block(scores, alpha, capacity=None):
@@ -207,19 +201,6 @@ def test_scores_at_the_edge_of_the_support_are_accurate(alpha):
     resp, _ = map_block(scores, alpha)
     np.testing.assert_allclose(resp, exact_rows(scores, alpha), rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(resp.sum(axis=1), 1, rtol=0, atol=1e-12)
-
-
-# ------------------------------------------------------------------------ zero temperature
-
-
-@dtypes
-def test_hard_columns_are_one_hot_on_the_first_maximum(dtype):
-    scores = np.array([[1, 3, 2], [4, 4, 4], [0, 5, 5], [-np.inf, -np.inf, -7]], dtype)
-    z = scores.T.copy()
-    value = np.zeros(4, dtype)
-    _harden_block(z, 4, scores.max(axis=1), value)
-    np.testing.assert_array_equal(z.T, np.eye(3)[[1, 0, 1, 2]])
-    np.testing.assert_array_equal(value, scores.max(axis=1))
 
 
 # --------------------------------------------------------------------------- rows of scores

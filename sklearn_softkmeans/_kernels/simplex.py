@@ -47,19 +47,6 @@ def map_of(alpha):
     return {1.0: Softmax, 1.5: Entmax15, 2.0: Sparsemax}.get(alpha, Entmax)(alpha)
 
 
-@kernel
-def harden_chunk(z, width, peak, value):
-    # sigma = 0: one-hot on the maximum, the lowest index among equals.
-    one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
-    for i in range(width):
-        value[i] = peak[i]
-        free = True
-        for j in range(z.shape[0]):
-            hit = free and z[j, i] >= peak[i]
-            z[j, i] = one if hit else zero
-            free = free and not hit
-
-
 def _softmax_chunk(projection, z, width, peak, value, work, total):
     # 3 passes over the block, one exponential for each element.
     partial = work[0]

@@ -19,7 +19,7 @@ import numpy as np
 from .._jit import by_type, kernel, threaded
 from .distances import load_chunk, refine_scores, scan_scores, score_chunk
 from .rows import DenseRows, SparseRows, sq_distance
-from .simplex import harden_chunk, project_chunk
+from .simplex import project_chunk
 
 # One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
 _FEW = 4
@@ -38,55 +38,17 @@ class Outputs(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Scratch space of one task."""
+    """The rows at hand. Few fields: each of them is an argument of every kernel it is passed to."""
 
-    block: np.ndarray  # (width, n_features) rows in the frame, if they are dense
-    norms: np.ndarray  # (width,) their squared norms
-    z: np.ndarray  # (n_clusters, width) scores, then responsibilities
-    few: np.ndarray  # (n_clusters, width // _FEW) the same of the soft rows, if they are few
-    best: np.ndarray  # (width,)
-    second: np.ndarray  # (width,)
-    nearest: np.ndarray  # (width,) int32
+    z: np.ndarray  # (n_clusters, width) scores, then responsibilities, of the soft rows at least
+    best: np.ndarray  # (width,) best score; that of each mapped column, once the rows are split
+    second: np.ndarray  # (width,) second best score, then the conjugate of each mapped column
+    nearest: np.ndarray  # (width,) intp
     error: np.ndarray  # (width,) float64, bound of the rounding error of each row's scores
     lead: np.ndarray  # (width,) float64, best score less the second
     objective: np.ndarray  # (width,) float64, free energy of each row in the frame
     weights: np.ndarray  # (width,) float64, 0 beyond the last row
-    soft: np.ndarray  # (width,) int32, the soft rows
-    peak: np.ndarray  # (width,) best score of each mapped column
-    value: np.ndarray  # (width,) conjugate of each mapped column
-    work: np.ndarray  # (3, width)
-    total: np.ndarray  # (width,) float64
-    product: np.ndarray  # (n_clusters, n_features), if they are dense
-    column: np.ndarray  # (n_clusters,) float64
-
-
-@kernel
-def _allocate(n_dense, model, width):
-    n_clusters, n_features = model.points.shape
-    real = model.bias.dtype
-    reals = np.empty((8, width), real)
-    doubles = np.empty((5, width), np.float64)
-    integers = np.empty((2, width), np.int32)
-    return Chunk(
-        block=np.empty((n_dense * width, n_features), real),
-        norms=reals[0],
-        z=np.empty((n_clusters, width), real),
-        few=np.empty((n_clusters, width // _FEW), real),
-        best=reals[1],
-        second=reals[2],
-        nearest=integers[0],
-        error=doubles[0],
-        lead=doubles[1],
-        objective=doubles[2],
-        weights=doubles[3],
-        soft=integers[1],
-        peak=reals[3],
-        value=reals[4],
-        work=reals[5:],
-        total=doubles[4],
-        product=np.empty((n_dense * n_clusters, n_features), real),
-        column=np.empty(n_clusters, np.float64),
-    )
+    soft: np.ndarray  # (width,) intp, the soft rows
 
 
 # ------------------------------------------------------------ what differs for dense and sparse
@@ -105,20 +67,20 @@ def _count(rows):
     """Number of rows, and 1 where they are dense."""
 
 
-def _dense_block(rows, start, count, chunk):
+def _dense_block(rows, start, count, block, norms):
     if rows.blocks.shape[0] > 0:
-        end = start + chunk.norms.shape[0]
+        end = start + norms.shape[0]
         return rows.blocks[start:end], rows.norms[start:end]
-    load_chunk(rows, start, count, chunk.block, chunk.norms)
-    return chunk.block, chunk.norms
+    load_chunk(rows, start, count, block, norms)
+    return block, norms
 
 
-def _sparse_block(rows, start, count, chunk):
-    return chunk.block, chunk.norms
+def _sparse_block(rows, start, count, block, norms):
+    return block, norms
 
 
 @by_type({DenseRows: _dense_block, SparseRows: _sparse_block})
-def _block(rows, start, count, chunk):
+def _block(rows, start, count, block, norms):
     """The rows of a chunk in the frame, and their squared norms."""
 
 
@@ -137,29 +99,29 @@ def _add_row(rows, i, block, local, weight, sums):
     """Add a weighted row to the sums of one cluster, in double precision."""
 
 
-def _add_dense_block(rows, z, block, chunk, sums, mass):
+def _add_dense_block(rows, block, z, weights, product, sums, mass):
     # A matrix product in the working precision, 2 n k d operations; chunks add up in double.
     n_clusters, width = z.shape
     for j in range(n_clusters):
         total = 0.0
         for i in range(width):
             # A row without weight may lie anywhere, where even its scores are NaN.
-            z[j, i] = z[j, i] * chunk.weights[i] if chunk.weights[i] > 0.0 else 0.0
+            z[j, i] = z[j, i] * weights[i] if weights[i] > 0.0 else 0.0
             total += z[j, i]
         mass[j] += total
-    np.dot(z, block, chunk.product)
+    np.dot(z, block, product)
     for j in range(n_clusters):
         for f in range(sums.shape[1]):
-            sums[j, f] += chunk.product[j, f]
+            sums[j, f] += product[j, f]
     return True
 
 
-def _add_sparse_block(rows, z, block, chunk, sums, mass):
+def _add_sparse_block(rows, block, z, weights, product, sums, mass):
     return False
 
 
 @by_type({DenseRows: _add_dense_block, SparseRows: _add_sparse_block})
-def _add_block(rows, z, block, chunk, sums, mass):
+def _add_block(rows, block, z, weights, product, sums, mass):
     """Add all rows of a chunk at once, where that is possible."""
 
 
@@ -180,22 +142,46 @@ def pass_over_rows(
 ):
     n_samples, n_dense = _count(rows)
     n_chunks = (n_samples + width - 1) // width
-    chunk = _allocate(n_dense, model, width)
+    n_clusters, n_features = model.points.shape
+    real, double = model.bias.dtype, model.norms.dtype
+    chunk = Chunk(
+        z=np.empty((n_clusters, width), real),
+        best=np.empty(width, real),
+        second=np.empty(width, real),
+        nearest=np.empty(width, np.intp),
+        error=np.empty(width, double),
+        lead=np.empty(width, double),
+        objective=np.empty(width, double),
+        weights=np.empty(width, double),
+        soft=np.empty(width, np.intp),
+    )
+    work = np.empty((3, width), real)
+    total = np.empty(width, double)
+    column = np.empty(n_clusters, double)
+    own_block = np.empty((n_dense * width, n_features), real)
+    own_norms = np.empty(width, real)
+    product = np.empty((n_dense * n_clusters, n_features), real)
     for task in range(first, last):
         for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
             start = number * width
             count = min(width, n_samples - start)
-            block, norms = _block(rows, start, count, chunk)
-            score_chunk(rows, start, count, model, block, norms, chunk.z, chunk.column)
+            block, norms = _block(rows, start, count, own_block, own_norms)
+            score_chunk(rows, start, count, model, block, norms, chunk.z, column)
             scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
             _measure_rows(weights, start, count, norms, model, chunk)
-            n_soft = _split_rows(rows, start, count, model, chunk)
+            n_soft = _split_rows(rows, start, count, model, chunk, column)
             all_soft = n_soft * _FEW > count
-            z = _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk)
-            _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task)
+            if n_soft > 0:
+                _prepare_soft_rows(rows, start, n_soft, all_soft, model, norms, chunk, column)
+                n_mapped = width if all_soft else n_soft
+                project_chunk(projection, chunk.z, n_mapped, chunk.best, chunk.second, work, total)
+            _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, task)
             if outputs.sums.shape[0] > 0:
                 sums, mass = outputs.sums[task], outputs.mass[task]
-                _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass)
+                if not all_soft or not _add_block(
+                    rows, block, chunk.z, chunk.weights, product, sums, mass
+                ):
+                    _add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass)
 
 
 @kernel
@@ -217,20 +203,25 @@ def _measure_rows(weights, start, count, norms, model, chunk):
 
 
 @kernel
-def _split_rows(rows, start, count, model, chunk):
+def _split_rows(rows, start, count, model, chunk, column):
     """List the soft rows; the free energy of a hard row is its squared distance."""
     n_soft = 0
     relative = 4.0 / (model.precision * model.tolerance)
     for i in range(count):
         error = chunk.error[i]
         lead = chunk.lead[i]
-        if lead >= model.margin + 2.0 * error and lead > 0.0:  # false where a score is NaN
-            if not relative * error <= 8.0 * chunk.objective[i]:
-                j = chunk.nearest[i]
-                chunk.objective[i] = sq_distance(rows, start + i, model.points, model.norms, j)
-        else:
+        clear = lead >= model.margin + 2.0 * error and lead > 0.0  # false where a score is NaN
+        if not clear and not model.hard:
             chunk.soft[n_soft] = i
             n_soft += 1
+        elif not clear and _needs_exact_scores(model, lead, error, 0.0, chunk.z.shape[0]):
+            j = refine_scores(rows, start + i, model, chunk.z, i, chunk.best[i], error, column)
+            chunk.nearest[i] = j
+            chunk.objective[i] = column[j]
+            chunk.lead[i] = -_second(chunk.z, i)
+        elif not relative * error <= 8.0 * chunk.objective[i]:
+            j = chunk.nearest[i]
+            chunk.objective[i] = sq_distance(rows, start + i, model.points, model.norms, j)
     return n_soft
 
 
@@ -250,46 +241,26 @@ def _needs_exact_scores(model, lead, error, nearest, n_clusters):
 
 
 @kernel
-def _map_soft_rows(rows, start, n_soft, all_soft, model, projection, norms, chunk):
-    """Turn the scores of the soft rows into responsibilities; returns the block they are in."""
+def _prepare_soft_rows(rows, start, n_soft, all_soft, model, norms, chunk, column):
+    """Gather the scores of the soft rows in the first columns, and mend those that need it."""
     z = chunk.z
-    width = z.shape[1]
-    if all_soft:
-        for i in range(width):
-            chunk.peak[i] = chunk.best[i]
-    else:
-        z = chunk.few
-        width = n_soft
+    if not all_soft:
         for s in range(n_soft):
-            chunk.peak[s] = chunk.best[chunk.soft[s]]
+            chunk.best[s] = chunk.best[chunk.soft[s]]
         for j in range(z.shape[0]):
             for s in range(n_soft):
-                z[j, s] = chunk.z[j, chunk.soft[s]]
-    if n_soft == 0:
-        return z
+                z[j, s] = z[j, chunk.soft[s]]
     for s in range(n_soft):
         i = chunk.soft[s]
         c = i if all_soft else s
+        error = chunk.error[i]
         nearest = chunk.objective[i]  # squared distance, as if the row were hard
         chunk.objective[i] = norms[i]
-        if _needs_exact_scores(model, chunk.lead[i], chunk.error[i], nearest, z.shape[0]):
-            j = refine_scores(
-                rows, start + i, model, z, c, chunk.peak[c], chunk.error[i], chunk.column
-            )
+        if _needs_exact_scores(model, chunk.lead[i], error, nearest, z.shape[0]):
+            j = refine_scores(rows, start + i, model, z, c, chunk.best[c], error, column)
             chunk.nearest[i] = j
-            chunk.objective[i] = chunk.column[j]
-            chunk.peak[c] = 0.0
-            if model.hard:
-                chunk.lead[i] = -_second(z, c)
-    if model.hard:
-        harden_chunk(z, width, chunk.peak, chunk.value)
-    else:
-        project_chunk(projection, z, width, chunk.peak, chunk.value, chunk.work, chunk.total)
-    twice = 2.0 / model.precision
-    for s in range(n_soft):
-        i = chunk.soft[s]
-        chunk.objective[i] -= twice * chunk.value[i if all_soft else s]
-    return z
+            chunk.objective[i] = column[j]
+            chunk.best[c] = 0.0
 
 
 @kernel
@@ -304,8 +275,13 @@ def _second(z, c):
 
 
 @kernel
-def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, task):
+def _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, task):
     """Everything that is wanted for single rows, and the sums of their objectives."""
+    z = chunk.z
+    twice = 2.0 / model.precision
+    for s in range(n_soft):
+        i = chunk.soft[s]
+        chunk.objective[i] -= twice * chunk.second[i if all_soft else s]
     objective = 0.0
     finite = 0
     for i in range(count):
@@ -316,34 +292,28 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, z, chunk, outputs, 
             finite += 1
     outputs.totals[task, 0] += objective
     outputs.totals[task, 2] += count - finite
-    if outputs.objective.shape[0] > 0:
-        for i in range(count):
+    for i in range(count):
+        nearest = chunk.nearest[i]
+        if outputs.objective.shape[0] > 0:
             outputs.objective[start + i] = chunk.objective[i]
-    if outputs.gaps.shape[0] > 0:
-        for i in range(count):
-            outputs.gaps[start + i] = 2.0 * chunk.lead[i] / model.precision
-    if outputs.responsibilities.shape[0] > 0:
-        for i in range(count):
+        if outputs.gaps.shape[0] > 0:
+            outputs.gaps[start + i] = twice * chunk.lead[i]
+        if outputs.responsibilities.shape[0] > 0:
             for j in range(z.shape[0]):
-                outputs.responsibilities[start + i, j] = 0.0
-            outputs.responsibilities[start + i, chunk.nearest[i]] = 1.0
-        for s in range(n_soft):
-            i = chunk.soft[s]
-            c = i if all_soft else s
+                outputs.responsibilities[start + i, j] = j == nearest
+        if outputs.labels.shape[0] > 0:
+            outputs.labels[start + i] = nearest
+            if outputs.sums.shape[0] > 0 and chunk.weights[i] > 0.0:
+                distance = sq_distance(rows, start + i, model.points, model.norms, nearest)
+                outputs.totals[task, 1] += chunk.weights[i] * distance
+    for s in range(n_soft):
+        i = chunk.soft[s]
+        c = i if all_soft else s
+        if outputs.responsibilities.shape[0] > 0:
             for j in range(z.shape[0]):
                 outputs.responsibilities[start + i, j] = z[j, c]
-    if outputs.labels.shape[0] > 0:
-        for i in range(count):
-            outputs.labels[start + i] = chunk.nearest[i]
-            if outputs.sums.shape[0] > 0 and chunk.weights[i] > 0.0:
-                j = chunk.nearest[i]
-                distance = sq_distance(rows, start + i, model.points, model.norms, j)
-                outputs.totals[task, 1] += chunk.weights[i] * distance
-        for s in range(n_soft):
-            i = chunk.soft[s]
-            outputs.labels[start + i] = _argmax(
-                z, i if all_soft else s, outputs.responsibilities.dtype
-            )
+        if outputs.labels.shape[0] > 0:
+            outputs.labels[start + i] = _argmax(z, c, outputs.responsibilities.dtype)
 
 
 @kernel
@@ -357,12 +327,10 @@ def _argmax(z, c, dtype):
 
 
 @kernel
-def _add_rows(rows, start, count, n_soft, all_soft, z, block, chunk, sums, mass):
+def _add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass):
     """Add the rows of a chunk to the sums and the mass of their clusters."""
-    if all_soft:
-        if _add_block(rows, z, block, chunk, sums, mass):
-            return
-    else:
+    z = chunk.z
+    if not all_soft:
         following = 0  # the hard rows are those that are not in the list of soft ones
         for i in range(count):
             if following < n_soft and chunk.soft[following] == i:
