@@ -146,7 +146,8 @@ def by_type(cases, *, strict=False):
         def choose(*args):
             return cases[_class_of(args[0])]
 
-        overload(call, jit_options={"fastmath": {"contract"} if strict else _FAST, **_NO_WRAPPERS})(choose)
+        flags = {"contract"} if strict else _FAST
+        overload(call, jit_options={"fastmath": flags, **_NO_WRAPPERS})(choose)
         return call
 
     return decorate
