@@ -40,10 +40,10 @@ def map_block(scores, alpha, capacity=None):
     z[:, :width] = scores.T
     peak, value = np.zeros((2, capacity), scores.dtype)
     peak[:width] = scores.max(axis=1)
-    work = np.empty((3, capacity), scores.dtype)
+    work = np.empty((4, capacity), scores.dtype)
     _map_block(map_of(alpha), z, width, peak, value, work, np.empty(capacity))
     assert (z[:, width:] == 7.0).all()
-    return z[:, :width].T.copy(), value[:width].copy()
+    return z[:, :width].T.copy(), value[:width] + peak[:width]
 
 
 def draw_scores(width, n_clusters, dtype=np.float64, scale=2.0, seed=0):

@@ -10,6 +10,7 @@ each row; where the bound is not small enough, the row's scores are computed aga
 differences x - c in double precision.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -139,34 +140,41 @@ def refine_scores(
     rows,  # IN
     i,  # IN     index of the row
     model,  # IN
-    z,  # INOUT  (n_clusters, capacity) scores of several rows
-    c,  # IN     the row's column in z
-    best,  # IN     its best score in z
+    z,  # INOUT  (n_clusters, width) scores of several rows, of which column c is refined
+    c,  # IN
+    best,  # IN     the row's best score in z
     error,  # IN     bound of the error of its scores
-    sq_distances,  # OUT    (n_clusters,) those of the clusters that can have mass, else inf
+    candidates,  # OUT  (n_clusters,) scratch
 ):
-    """Replace a row's scores by exact ones, relative to the nearest centre, whose index it returns.
+    """Make a row's scores relative to the best, and exact where they are not far behind.
 
-    Clusters that cannot have mass keep what they have.
+    Returns the nearest centre and the squared distance to it. Scores that are left as they are
+    have an error that changes no responsibility by more than the tolerance.
     """
-    reach = min(model.margin, NEGLIGIBLE) + 2.0 * error
+    reach = 2.0 * error + math.log(max(z.shape[0] * error / model.tolerance, 1.0))
+    reach = min(reach, min(model.margin, NEGLIGIBLE) + 2.0 * error)
+    n_candidates = 0
     nearest = 0
+    closest = np.inf
     for j in range(z.shape[0]):
-        sq_distances[j] = np.inf
-        if not z[j, c] < best - reach:  # true where a score is NaN
-            sq_distances[j] = sq_distance(rows, i, model.points, model.norms, j)
-        if sq_distances[j] < sq_distances[nearest]:
-            nearest = j
+        if z[j, c] < best - reach:  # false where a score is NaN
+            z[j, c] = min(z[j, c] - best, -reach)
+        else:
+            candidates[n_candidates] = j
+            n_candidates += 1
+            sq_distance_j = sq_distance(rows, i, model.points, model.norms, j)
+            if sq_distance_j < closest:
+                closest = sq_distance_j
+                nearest = j
     reference = nearest
     highest = 0.0
-    for j in range(z.shape[0]):
-        if sq_distances[j] < np.inf:
-            z[j, c] = -0.5 * model.precision * sq_distance_lag(rows, i, model.points, j, reference)
-        else:
-            z[j, c] = min(z[j, c] - best, -reach)
+    for s in range(n_candidates):
+        j = candidates[s]
+        z[j, c] = -0.5 * model.precision * sq_distance_lag(rows, i, model.points, j, reference)
         if z[j, c] > highest:  # the squares were equal to rounding
             highest = z[j, c]
             nearest = j
-    for j in range(z.shape[0]):
-        z[j, c] -= highest
-    return nearest
+    if highest > 0.0:
+        for j in range(z.shape[0]):
+            z[j, c] -= highest
+    return nearest, closest

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import by_type
+from .._jit import by_type, exact
 
 # exp(x) = 2^n exp(r), with n the integer nearest to x / log 2 and |r| <= log(2) / 2. Adding
 # 1.5 * 2^52 (1.5 * 2^23 in single precision) rounds x / log 2 to that integer and leaves n in the
@@ -56,3 +56,31 @@ def _exp32(x):
 def exp(x):
     """exp(x) for x <= 0; exactly 0 where the result would be subnormal."""
     return np.exp(x)
+
+
+# log(x) = n log(2) + log(m), with m = x / 2^n between sqrt(1/2) and sqrt(2), and log(m) the odd
+# series of (m - 1) / (m + 1). The first constant is the bit pattern of sqrt(1/2), the second that
+# of 2^52, beside which an integer is a float's low bits.
+
+
+@exact
+def log(x):
+    """log(x) for float64 1 <= x < 2^52, to rounding."""
+    bits = np.float64(x).view(np.int64)
+    n = (bits - 0x3FE6A09E667F3BCD) >> 52
+    m = np.int64(bits - (n << 52)).view(np.float64)
+    s = (m - 1.0) / (m + 1.0)
+    q = s * s
+    p = 2.0 / 21.0
+    p = p * q + 2.0 / 19.0
+    p = p * q + 2.0 / 17.0
+    p = p * q + 2.0 / 15.0
+    p = p * q + 2.0 / 13.0
+    p = p * q + 2.0 / 11.0
+    p = p * q + 2.0 / 9.0
+    p = p * q + 2.0 / 7.0
+    p = p * q + 2.0 / 5.0
+    p = p * q + 2.0 / 3.0
+    p = p * q + 2.0
+    power = np.int64(n + 0x4330000000000000).view(np.float64) - 4503599627370496.0
+    return power * 6.93147180369123816490e-01 + (power * 1.90821492927058770002e-10 + s * p)

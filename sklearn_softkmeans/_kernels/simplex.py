@@ -3,12 +3,13 @@
 A block holds scores as (n_clusters, width): the innermost loop runs over *rows of X*, which
 vectorises for any number of clusters. All maps are shift invariant, and work on z - max(z) <= 0.
 
-Each map also returns the conjugate ``value = max_p <p, z> - Omega(p)``, of which the free energy
-is made. With the alpha-exponential exp_a(t) = [1 + (a - 1) t]_+^(1/(a - 1)), every map reads
-p_j = exp_a(z_j - tau) with sum_j p_j = 1, and value = ((a - 1) <p, z> + tau) / a.
+Each map also returns the conjugate ``value = max_p <p, z - max(z)> - Omega(p)``, of which the
+free energy is made. With the alpha-exponential exp_a(t) = [1 + (a - 1) t]_+^(1/(a - 1)), every map
+reads p_j = exp_a(z_j - max(z) - tau) with sum_j p_j = 1, and value = ((a - 1) <p, z - max(z)> +
+tau) / a.
 
 The threshold comes from Newton's method on log_a(sum_j p_j) = 0, which is convex in tau for
-a <= 2, linear where all scores in the support are equal, and solved in 3-6 passes.
+a <= 2, linear where all scores in the support are equal, and solved in 2-5 passes.
 """
 
 import math
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import by_type, exact, kernel, threaded
-from .elementary import exp
+from .elementary import exp, log
 
 _MAX_PASSES = 100
 
@@ -64,7 +65,7 @@ def _softmax_chunk(projection, z, width, peak, value, work, total):
         for i in range(width):
             total[i] += partial[i]
     for i in range(width):
-        value[i] = peak[i] + math.log(total[i])
+        value[i] = log(total[i])
     _normalise_chunk(z, width, total, work[0])
 
 
@@ -80,10 +81,13 @@ def _normalise_chunk(z, width, total, factor):
 
 def _entmax15_chunk(projection, z, width, peak, value, work, total):
     # p = y^2 with y = [1 + (z - max) / 2 - t]_+ and t = tau / 2; sum p = 1 is |y|_2 = 1.
-    threshold, first, second = work[0], work[1], work[2]
+    threshold, first, second, moving = work[0], work[1], work[2], work[3]
     zero, one = z.dtype.type(0.0), z.dtype.type(1.0)
-    _start_threshold(0.5, z, width, peak, threshold)
+    n_clusters = z.dtype.type(z.shape[0])
+    _start_threshold(0.5, 1.0 / math.sqrt(z.shape[0]), z, width, peak, threshold)
     rounding = z.dtype.type(2 * np.finfo(z.dtype).eps)
+    for i in range(width):
+        moving[i] = one
     for _ in range(_MAX_PASSES):
         for i in range(width):
             first[i] = zero
@@ -96,11 +100,12 @@ def _entmax15_chunk(projection, z, width, peak, value, work, total):
         moved = zero
         for i in range(width):
             norm = np.sqrt(second[i])
-            step = (norm - one) * norm / first[i]
-            # Frozen where the step is rounding: a column does not depend on its neighbours.
-            step = step if step > rounding else zero
+            step = max((norm - one) * norm / first[i], zero) * moving[i]
             threshold[i] += step
-            moved = max(moved, step)
+            # The error that is left is at most n_clusters / 2 * step^2. A column whose threshold
+            # has converged is left alone: it must not depend on its neighbours.
+            moving[i] = one if n_clusters * step * step > rounding else zero
+            moved = max(moved, moving[i])
         if moved == zero:
             break
     inner = first
@@ -118,13 +123,16 @@ def _entmax15_chunk(projection, z, width, peak, value, work, total):
     two_thirds = z.dtype.type(2.0 / 3.0)
     for i in range(width):
         # ((a - 1) <p, z - max> + tau) / a at a = 3/2, where <p, z - max> = 2 inner, tau = 2 t.
-        value[i] = peak[i] + (inner[i] + threshold[i] + threshold[i]) * two_thirds
+        value[i] = (inner[i] + threshold[i] + threshold[i]) * two_thirds
     _normalise_chunk(z, width, total, work[0])
 
 
 @exact
-def _start_threshold(scale, z, width, peak, threshold):
-    """Turn z into 1 + scale (z - max) and set all thresholds to 0, the left end of Newton.
+def _start_threshold(scale, uniform, z, width, peak, threshold):
+    """Turn z into y = 1 + scale (z - max) and start Newton's method from the left.
+
+    The sum of powers of [y - t]_+ is at least n_clusters times the power of the mean of y - t. So
+    the threshold is at least mean(y) - `uniform`, with the number that belongs to equal scores.
 
     In this order: 1 - scale max would lose the 1 where the scores are large.
     """
@@ -134,14 +142,21 @@ def _start_threshold(scale, z, width, peak, threshold):
         threshold[i] = zero
     for j in range(z.shape[0]):
         for i in range(width):
-            z[j, i] = factor * (z[j, i] - peak[i]) + one
+            y = factor * (z[j, i] - peak[i]) + one
+            z[j, i] = y
+            threshold[i] += y
+    share = z.dtype.type(1.0 / z.shape[0])
+    # A little to the left, for the rounding of the mean.
+    start = z.dtype.type(uniform + 2 * z.shape[0] * np.finfo(z.dtype).eps)
+    for i in range(width):
+        threshold[i] = max(threshold[i] * share - start, zero)
 
 
 def _sparsemax_chunk(projection, z, width, peak, value, work, total):
     # p = y = [1 + (z - max) - tau]_+: piecewise linear, so that Newton's method is exact.
     threshold, mass, count = work[0], work[1], work[2]
     zero, half, one = z.dtype.type(0.0), z.dtype.type(0.5), z.dtype.type(1.0)
-    _start_threshold(1.0, z, width, peak, threshold)
+    _start_threshold(1.0, 1.0 / z.shape[0], z, width, peak, threshold)
     rounding = z.dtype.type(2 * np.finfo(z.dtype).eps)
     for _ in range(_MAX_PASSES):
         for i in range(width):
@@ -171,7 +186,7 @@ def _sparsemax_chunk(projection, z, width, peak, value, work, total):
             total[i] += p
             z[j, i] = p
     for i in range(width):
-        value[i] = peak[i] + (inner[i] + threshold[i]) * half
+        value[i] = (inner[i] + threshold[i]) * half
     _normalise_chunk(z, width, total, work[0])
 
 
@@ -179,11 +194,9 @@ def _entmax_chunk(projection, z, width, peak, value, work, total):
     # In double precision: 2 transcendental functions for each element and pass.
     alpha = projection.alpha
     a = alpha - 1.0
-    _start_threshold(1.0, z, width, peak, work[0])
-    one = z.dtype.type(1.0)
     for i in range(width):
         for j in range(z.shape[0]):
-            z[j, i] -= one
+            z[j, i] -= peak[i]
         tau = _entmax_threshold(alpha, z, i)
         edge, lowest = -np.inf, 0.0
         if alpha > 2.0:
@@ -203,7 +216,7 @@ def _entmax_chunk(projection, z, width, peak, value, work, total):
                 inner += p * z[j, i]
             total[i] += p
             z[j, i] = p
-        value[i] = peak[i] + (a * inner / total[i] + tau) / alpha
+        value[i] = (a * inner / total[i] + tau) / alpha
     _normalise_chunk(z, width, total, work[0])
 
 
@@ -297,8 +310,8 @@ def project_chunk(
     z,  # INOUT  (n_clusters, capacity) scores -> responsibilities
     width,  # IN     number of columns in use
     peak,  # IN     (capacity,) maximum of each column
-    value,  # OUT    (capacity,) conjugate of each column
-    work,  # OUT    (3, capacity) scratch
+    value,  # OUT    (capacity,) conjugate of each column, less its maximum
+    work,  # OUT    (4, capacity) scratch
     total,  # OUT    (capacity,) float64, scratch
 ):
     """Map the columns of a block to the simplex."""
@@ -324,7 +337,7 @@ def project_rows(
         z = np.empty((n_clusters, _WIDTH), scores.dtype)
         peak = np.empty(_WIDTH, scores.dtype)
         value = np.empty(_WIDTH, scores.dtype)
-        work = np.empty((3, _WIDTH), scores.dtype)
+        work = np.empty((4, _WIDTH), scores.dtype)
         total = np.empty(_WIDTH, np.float64)
         for chunk in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
             start = chunk * _WIDTH

@@ -7,6 +7,9 @@ pass to find each row's two best scores, and then depends on how many of its row
 - if few rows are soft, their scores are gathered and mapped, and each is added to its support;
 - if many are, the whole block is mapped and a second matrix product adds all rows at once.
 
+What is done to every row is done in vectorised loops; rows whose scores may be too inexact, and the
+few soft rows among hard ones, are dealt with one by one.
+
 Chunks are grouped into tasks whose number depends on the shapes alone. Each task has its own sums
 and they are added in order, so that results are bitwise equal for any number of threads.
 """
@@ -41,12 +44,12 @@ class Chunk(NamedTuple):
     """The rows at hand. Few fields: each of them is an argument of every kernel it is passed to."""
 
     z: np.ndarray  # (n_clusters, width) scores, then responsibilities, of the soft rows at least
-    best: np.ndarray  # (width,) best score; that of each mapped column, once the rows are split
-    second: np.ndarray  # (width,) second best score, then the conjugate of each mapped column
+    best: np.ndarray  # (width,) best score of each row, later of each mapped column
+    second: np.ndarray  # (width,) second best score, later the conjugate of each mapped column
     nearest: np.ndarray  # (width,) intp
     error: np.ndarray  # (width,) float64, bound of the rounding error of each row's scores
     lead: np.ndarray  # (width,) float64, best score less the second
-    objective: np.ndarray  # (width,) float64, free energy of each row in the frame
+    objective: np.ndarray  # (width,) float64, squared distance to the nearest, then free energy
     weights: np.ndarray  # (width,) float64, 0 beyond the last row
     soft: np.ndarray  # (width,) intp, the soft rows
 
@@ -99,14 +102,16 @@ def _add_row(rows, i, block, local, weight, sums):
     """Add a weighted row to the sums of one cluster, in double precision."""
 
 
-def _add_dense_block(rows, block, z, weights, product, sums, mass):
+def _add_dense_block(rows, block, z, weights, equal, product, sums, mass):
     # A matrix product in the working precision, 2 n k d operations; chunks add up in double.
     n_clusters, width = z.shape
     for j in range(n_clusters):
         total = 0.0
+        if not equal:
+            for i in range(width):
+                # A row without weight may lie anywhere, where even its scores are NaN.
+                z[j, i] = z[j, i] * weights[i] if weights[i] > 0.0 else 0.0
         for i in range(width):
-            # A row without weight may lie anywhere, where even its scores are NaN.
-            z[j, i] = z[j, i] * weights[i] if weights[i] > 0.0 else 0.0
             total += z[j, i]
         mass[j] += total
     np.dot(z, block, product)
@@ -116,13 +121,13 @@ def _add_dense_block(rows, block, z, weights, product, sums, mass):
     return True
 
 
-def _add_sparse_block(rows, block, z, weights, product, sums, mass):
+def _add_sparse_block(rows, block, z, weights, equal, product, sums, mass):
     return False
 
 
 @by_type({DenseRows: _add_dense_block, SparseRows: _add_sparse_block})
-def _add_block(rows, block, z, weights, product, sums, mass):
-    """Add all rows of a chunk at once, where that is possible."""
+def _add_block(rows, block, z, weights, equal, product, sums, mass):
+    """Add all rows of a chunk at once, where that is possible; `equal` if all weights are 1."""
 
 
 # ------------------------------------------------------------------------------------- the pass
@@ -155,9 +160,10 @@ def pass_over_rows(
         weights=np.empty(width, double),
         soft=np.empty(width, np.intp),
     )
-    work = np.empty((3, width), real)
+    work = np.empty((4, width), real)
     total = np.empty(width, double)
     column = np.empty(n_clusters, double)
+    candidates = np.empty(n_clusters, np.intp)
     own_block = np.empty((n_dense * width, n_features), real)
     own_norms = np.empty(width, real)
     product = np.empty((n_dense * n_clusters, n_features), real)
@@ -168,61 +174,81 @@ def pass_over_rows(
             block, norms = _block(rows, start, count, own_block, own_norms)
             score_chunk(rows, start, count, model, block, norms, chunk.z, column)
             scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
-            _measure_rows(weights, start, count, norms, model, chunk)
-            n_soft = _split_rows(rows, start, count, model, chunk, column)
+            n_soft, all_sure = _measure_rows(weights, start, count, norms, model, chunk)
+            if not all_sure:
+                _mend_rows(rows, start, count, model, chunk, candidates)
             all_soft = n_soft * _FEW > count
             if n_soft > 0:
-                _prepare_soft_rows(rows, start, n_soft, all_soft, model, norms, chunk, column)
+                if not all_soft:
+                    _gather_soft_rows(count, model, chunk)
                 n_mapped = width if all_soft else n_soft
                 project_chunk(projection, chunk.z, n_mapped, chunk.best, chunk.second, work, total)
             _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, task)
             if outputs.sums.shape[0] > 0:
                 sums, mass = outputs.sums[task], outputs.mass[task]
+                equal = weights.shape[0] == 0 and count == width
                 if not all_soft or not _add_block(
-                    rows, block, chunk.z, chunk.weights, product, sums, mass
+                    rows, block, chunk.z, chunk.weights, equal, product, sums, mass
                 ):
                     _add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass)
 
 
 @kernel
 def _measure_rows(weights, start, count, norms, model, chunk):
-    # What is to be known of each row, as if it were hard: vectorised, no branches.
+    """What is to be known of each row; returns how many are soft, and if all scores will do."""
     factor = model.rounding * model.precision * model.radius
     constant = 0.5 * factor * model.radius
     twice = 2.0 / model.precision
+    relative = 0.5 / (model.precision * model.tolerance)
+    n_soft = 0
+    n_sure = 0
     for i in range(norms.shape[0]):
         norm = np.float64(norms[i])
         best = np.float64(chunk.best[i])
-        chunk.error[i] = factor * math.sqrt(norm) + constant
-        chunk.lead[i] = best - np.float64(chunk.second[i])
-        chunk.objective[i] = norm - twice * best
-        chunk.weights[i] = 1.0 if i < count else 0.0
+        error = factor * math.sqrt(norm) + constant
+        lead = best - np.float64(chunk.second[i])
+        sq_distance_i = norm - twice * best
+        inside = i < count
+        clear = _is_clear(model, lead, error)
+        soft = (not clear) & (not model.hard)
+        sure = clear | (error <= model.tolerance) & (not (model.break_ties & (lead <= 2.0 * error)))
+        sure &= soft | (relative * error <= sq_distance_i)
+        n_soft += inside & soft
+        n_sure += inside & sure
+        chunk.error[i] = error
+        chunk.lead[i] = lead
+        chunk.objective[i] = sq_distance_i
+        chunk.weights[i] = inside
     if weights.shape[0] > 0:
         for i in range(count):
             chunk.weights[i] = weights[start + i]
+    return n_soft, n_sure == count
 
 
 @kernel
-def _split_rows(rows, start, count, model, chunk, column):
-    """List the soft rows; the free energy of a hard row is its squared distance."""
-    n_soft = 0
-    relative = 4.0 / (model.precision * model.tolerance)
+def _is_clear(model, lead, error):
+    """Whether a row belongs to its nearest centre alone; false where a score is NaN."""
+    return (lead >= model.margin + 2.0 * error) & (lead > 0.0)
+
+
+@kernel
+def _mend_rows(rows, start, count, model, chunk, candidates):
+    """Compute again from differences what scores that may be inexact leave uncertain."""
+    relative = 0.5 / (model.precision * model.tolerance)
     for i in range(count):
-        error = chunk.error[i]
-        lead = chunk.lead[i]
-        clear = lead >= model.margin + 2.0 * error and lead > 0.0  # false where a score is NaN
-        if not clear and not model.hard:
-            chunk.soft[n_soft] = i
-            n_soft += 1
-        elif not clear and _needs_exact_scores(model, lead, error, 0.0, chunk.z.shape[0]):
-            j = refine_scores(rows, start + i, model, chunk.z, i, chunk.best[i], error, column)
+        error, lead, sq_distance_i = chunk.error[i], chunk.lead[i], chunk.objective[i]
+        clear = _is_clear(model, lead, error)
+        if not clear and _needs_exact_scores(model, lead, error, sq_distance_i, chunk.z.shape[0]):
+            j, chunk.objective[i] = refine_scores(
+                rows, start + i, model, chunk.z, i, chunk.best[i], error, candidates
+            )
             chunk.nearest[i] = j
-            chunk.objective[i] = column[j]
-            chunk.lead[i] = -_second(chunk.z, i)
-        elif not relative * error <= 8.0 * chunk.objective[i]:
+            chunk.best[i] = 0.0
+            if model.hard:
+                chunk.lead[i] = -_second(chunk.z, i)
+        elif (clear or model.hard) and not relative * error <= sq_distance_i:
             j = chunk.nearest[i]
             chunk.objective[i] = sq_distance(rows, start + i, model.points, model.norms, j)
-    return n_soft
 
 
 @kernel
@@ -241,26 +267,18 @@ def _needs_exact_scores(model, lead, error, nearest, n_clusters):
 
 
 @kernel
-def _prepare_soft_rows(rows, start, n_soft, all_soft, model, norms, chunk, column):
-    """Gather the scores of the soft rows in the first columns, and mend those that need it."""
+def _gather_soft_rows(count, model, chunk):
+    """List the soft rows, and move their scores to the first columns."""
     z = chunk.z
-    if not all_soft:
-        for s in range(n_soft):
-            chunk.best[s] = chunk.best[chunk.soft[s]]
-        for j in range(z.shape[0]):
-            for s in range(n_soft):
-                z[j, s] = z[j, chunk.soft[s]]
+    n_soft = 0
+    for i in range(count):
+        chunk.soft[n_soft] = i
+        n_soft += not _is_clear(model, chunk.lead[i], chunk.error[i])
     for s in range(n_soft):
-        i = chunk.soft[s]
-        c = i if all_soft else s
-        error = chunk.error[i]
-        nearest = chunk.objective[i]  # squared distance, as if the row were hard
-        chunk.objective[i] = norms[i]
-        if _needs_exact_scores(model, chunk.lead[i], error, nearest, z.shape[0]):
-            j = refine_scores(rows, start + i, model, z, c, chunk.best[c], error, column)
-            chunk.nearest[i] = j
-            chunk.objective[i] = column[j]
-            chunk.best[c] = 0.0
+        chunk.best[s] = chunk.best[chunk.soft[s]]
+    for j in range(z.shape[0]):
+        for s in range(n_soft):
+            z[j, s] = z[j, chunk.soft[s]]
 
 
 @kernel
@@ -279,41 +297,43 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, tas
     """Everything that is wanted for single rows, and the sums of their objectives."""
     z = chunk.z
     twice = 2.0 / model.precision
-    for s in range(n_soft):
-        i = chunk.soft[s]
-        chunk.objective[i] -= twice * chunk.second[i if all_soft else s]
+    if all_soft:
+        for i in range(count):
+            chunk.objective[i] -= twice * chunk.second[i]
+    else:
+        for s in range(n_soft):
+            chunk.objective[chunk.soft[s]] -= twice * chunk.second[s]
     objective = 0.0
     finite = 0
     for i in range(count):
-        if chunk.weights[i] > 0.0:  # rows without weight may be anywhere
-            objective += chunk.weights[i] * chunk.objective[i]
-            finite += chunk.objective[i] < np.inf
-        else:
-            finite += 1
+        counted = chunk.weights[i] > 0.0  # rows without weight may be anywhere
+        objective += chunk.weights[i] * chunk.objective[i] if counted else 0.0
+        finite += (chunk.objective[i] < np.inf) | (not counted)
     outputs.totals[task, 0] += objective
     outputs.totals[task, 2] += count - finite
-    for i in range(count):
-        nearest = chunk.nearest[i]
-        if outputs.objective.shape[0] > 0:
+    if outputs.objective.shape[0] > 0:
+        for i in range(count):
             outputs.objective[start + i] = chunk.objective[i]
-        if outputs.gaps.shape[0] > 0:
+    if outputs.gaps.shape[0] > 0:
+        for i in range(count):
             outputs.gaps[start + i] = twice * chunk.lead[i]
+    if outputs.labels.shape[0] == 0 and outputs.responsibilities.shape[0] == 0:
+        return
+    s = 0
+    for i in range(count):
+        soft = all_soft or (s < n_soft and chunk.soft[s] == i)
+        c = i if all_soft else s
+        s += soft
+        nearest = chunk.nearest[i]
         if outputs.responsibilities.shape[0] > 0:
             for j in range(z.shape[0]):
-                outputs.responsibilities[start + i, j] = j == nearest
+                outputs.responsibilities[start + i, j] = z[j, c] if soft else j == nearest
         if outputs.labels.shape[0] > 0:
-            outputs.labels[start + i] = nearest
+            label = _argmax(z, c, outputs.responsibilities.dtype) if soft else nearest
+            outputs.labels[start + i] = label
             if outputs.sums.shape[0] > 0 and chunk.weights[i] > 0.0:
                 distance = sq_distance(rows, start + i, model.points, model.norms, nearest)
                 outputs.totals[task, 1] += chunk.weights[i] * distance
-    for s in range(n_soft):
-        i = chunk.soft[s]
-        c = i if all_soft else s
-        if outputs.responsibilities.shape[0] > 0:
-            for j in range(z.shape[0]):
-                outputs.responsibilities[start + i, j] = z[j, c]
-        if outputs.labels.shape[0] > 0:
-            outputs.labels[start + i] = _argmax(z, c, outputs.responsibilities.dtype)
 
 
 @kernel
