@@ -18,7 +18,7 @@ _MAX_TASK_BYTES = 2**26
 _SERIAL_WORK = 2**19  # operations below which one thread is faster
 
 # Allowed error of a responsibility by the rounding of scores, for each working precision.
-_TOLERANCE = {np.dtype(np.float64): 2e-13, np.dtype(np.float32): 1e-6}
+_TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
 
 # sigma is kept within these factors of the unit of the frame. Nothing is lost: below, every gap
 # between two different distances is hard, and above, all scores are equal to rounding.

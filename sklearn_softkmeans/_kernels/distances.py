@@ -170,7 +170,8 @@ def refine_scores(
     highest = 0.0
     for s in range(n_candidates):
         j = candidates[s]
-        z[j, c] = -0.5 * model.precision * sq_distance_lag(rows, i, model.points, j, reference)
+        lag = sq_distance_lag(rows, i, model.points, j, reference) if j != reference else 0.0
+        z[j, c] = -0.5 * model.precision * lag
         if z[j, c] > highest:  # the squares were equal to rounding
             highest = z[j, c]
             nearest = j
