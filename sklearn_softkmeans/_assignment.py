@@ -275,10 +275,18 @@ class Problem:
 
     def _working_precision(self, sigma, precision, radius):
         """float32 where X has it and the scores' rounding errors are expected not to matter."""
+        if not self._single:
+            return np.dtype(np.float64)
         rounding, tolerance = _accuracy(np.float32, self.n_features)
-        typical = max(1.5 * radius, self.size / self.unit)
-        harmless = sigma == 0 or rounding * precision * typical * radius <= tolerance
-        return np.dtype(np.float32 if self._single and harmless else np.float64)
+        error = rounding * precision * radius * (self._typical_norm + 0.5 * radius)
+        return np.dtype(np.float32 if sigma == 0 or error <= tolerance else np.float64)
+
+    @cached_property
+    def _typical_norm(self):
+        """Norm in the frame that nine of ten rows do not exceed, judged by some of them."""
+        ids = np.arange(0, self.n_samples, -(-self.n_samples // 256))
+        rows = self.rows_in_frame(ids)
+        return np.sqrt(np.quantile(_sq_norms(rows), 0.9))
 
     def _rows(self, dtype=np.float64, width=None):
         from ._kernels.rows import DenseRows, SparseRows

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._assignment import for_prediction, precision_of
+from ._assignment import for_prediction, one_blas_thread, precision_of
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
 from ._seeding import initial_centers
@@ -70,9 +70,10 @@ class BaseSoftKMeans(
             )
         sample_weight = _validate_weights(sample_weight, X)
         init = self._validate_init(X)
-        problem = problem_for_fit(X, sample_weight, self._alpha, resident=self.copy_x)
-        solution, sigma = self._best_run(problem, init, self._n_runs())
-        self._store(problem, solution, sigma)
+        with one_blas_thread():  # more would round differently, and spin between the passes
+            problem = problem_for_fit(X, sample_weight, self._alpha, resident=self.copy_x)
+            solution, sigma = self._best_run(problem, init, self._n_runs())
+            self._store(problem, solution, sigma)
         self._warn()
         return self
 
@@ -425,7 +426,7 @@ def _validate_weights(sample_weight, X):
     """Weights as float64, or None for unit weights."""
     if sample_weight is None:
         return None
-    weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not np.any(weights > 0.0):
+    if np.size(sample_weight) > 0 and not np.any(np.asarray(sample_weight) != 0):
         raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
+    weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     return np.ascontiguousarray(weights)

@@ -6,7 +6,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.spatial import KDTree
 
-from ._assignment import Problem, one_blas_thread, precision_of
+from ._assignment import Problem, precision_of
 
 # The E-step leaves out responsibilities below exp(-50) = 2e-22. They matter to 1e-14 of a mean
 # only where a cluster holds less than this share of the total weight.
@@ -196,8 +196,7 @@ def _largest_variance(problem):
         return float(np.linalg.eigvalsh(covariance)[-1])
     operator = LinearOperator((size, size), matvec=covariance_times, dtype=np.float64)
     start = np.random.RandomState(0).uniform(-1.0, 1.0, size)
-    with one_blas_thread():
-        return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
+    return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
 
 
 def resolution(problem, distance):

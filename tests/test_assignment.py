@@ -172,6 +172,16 @@ def test_single_precision_is_used_where_its_rounding_is_harmless():
         assert working_precision(other, 30.0) == np.float64
 
 
+def test_rows_that_are_far_from_near_centres_need_double_precision():
+    """In many dimensions rows lie further out than the centres; a few outliers do not count."""
+    rows = (10.0 * X).astype(np.float32)
+    origin = X.mean(axis=0)
+    assert working_precision(make_problem(rows, origin=origin), 1.0, 2) == np.float64
+    rows = X.astype(np.float32)
+    rows[3] *= 1e4
+    assert working_precision(make_problem(rows, origin=origin), 1.0, 2) == np.float32
+
+
 @pytest.mark.parametrize("sigma", [0.02, 0.5, 40.0])
 @alphas
 def test_either_precision_gives_the_results_of_float64(sigma, alpha):

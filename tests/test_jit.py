@@ -503,6 +503,19 @@ def test_an_exception_restores_blas(two_blas_threads):
     assert _jit._blas_users == 0
 
 
+def test_blas_has_one_thread_during_a_whole_fit(two_blas_threads):
+    """A norm or an eigenvalue between the passes must not depend on the number of threads."""
+    seen = []
+
+    def init(X, n_clusters, random_state):
+        seen.extend(blas_threads())
+        return X[:n_clusters]
+
+    SoftKMeans(2, init=init, n_init=1).fit(X)
+    assert set(seen) == {1}
+    assert blas_threads() == two_blas_threads
+
+
 def test_a_pass_that_fails_restores_blas(two_blas_threads, monkeypatch):
     monkeypatch.setattr(steps, "pass_over_rows", Mock(side_effect=MemoryError))
     with pytest.raises(MemoryError):

@@ -1,10 +1,10 @@
-"""The vectorised exponential against NumPy's."""
+"""The vectorised exponential and logarithm against NumPy's."""
 
 import numpy as np
 import pytest
 
 from sklearn_softkmeans._jit import entry
-from sklearn_softkmeans._kernels.elementary import exp
+from sklearn_softkmeans._kernels.elementary import exp, log
 
 # Where the result would be subnormal it is 0.
 LOWEST = {np.float64: -707.0, np.float32: -87.0}
@@ -55,3 +55,30 @@ def test_position_and_length_of_the_array_do_not_change_a_bit(dtype):
     alone = np.array([exp_all(values[i : i + 1])[0] for i in range(len(values))])
     for length in range(1, len(values) + 1):
         np.testing.assert_array_equal(exp_all(values[:length]), alone[:length])
+
+
+# ------------------------------------------------------------------------------------- log
+
+
+@entry
+def _log_all(x, result):
+    for i in range(x.shape[0]):
+        result[i] = log(x[i])
+
+
+def log_all(x):
+    result = np.empty_like(x)
+    _log_all(x, result)
+    return result
+
+
+def test_error_of_the_logarithm_is_rounding_over_the_whole_range():
+    root = np.sqrt(2.0)
+    x = np.r_[
+        np.linspace(1, 4, 4001),
+        np.logspace(0, 15.6, 2001),
+        1 + np.logspace(-15.9, -1, 501),
+        [1.0, 2.0, 1024.0, root, np.nextafter(root, 0), np.nextafter(root, 2), 2.0**52 - 1],
+    ]
+    np.testing.assert_allclose(log_all(x), np.log(x), rtol=5e-16, atol=1e-300)
+    assert log_all(np.array([1.0]))[0] == 0.0
