@@ -426,7 +426,8 @@ def _validate_weights(sample_weight, X):
     """Weights as float64, or None for unit weights."""
     if sample_weight is None:
         return None
-    if np.size(sample_weight) > 0 and not np.any(np.asarray(sample_weight) != 0):
+    given = np.asarray(sample_weight)
+    if given.size > 0 and not np.any(given != 0):
         raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
     weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     return np.ascontiguousarray(weights)
