@@ -362,7 +362,7 @@ def _add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass):
     for c in range(count if all_soft else n_soft):
         i = c if all_soft else chunk.soft[c]
         for j in range(z.shape[0]):
-            weight = z[j, c] * chunk.weights[i]
-            if z[j, c] > 1e-22:  # exp(-NEGLIGIBLE)
+            if z[j, c] > 1e-22 and chunk.weights[i] > 0.0:  # exp(-NEGLIGIBLE)
+                weight = z[j, c] * chunk.weights[i]
                 mass[j] += weight
                 _add_row(rows, start + i, block, i, weight, sums[j])
