@@ -1,5 +1,6 @@
 """Short ways to the estimators, for the tests."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sklearn_softkmeans
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
+
+PACKAGE_PATH = Path(sklearn_softkmeans.__file__).parents[1]
 
 
 def model(alpha, n_clusters, **params):
@@ -39,16 +42,16 @@ def one_step(alpha, X, centers, sigma, sample_weight=None):
     return fit_quietly(estimator, X, sample_weight)
 
 
-def run_python(code, *arguments, cwd, **environment):
-    """Standard output of code run by a new process, with the package under test."""
-    found = Path(sklearn_softkmeans.__file__).parents[1]
+def run_python(code, *arguments, path=PACKAGE_PATH, **environment):
+    """What code prints as JSON, if anything, in a new process that may take two minutes."""
+    settings = {**os.environ, "PYTHONPATH": str(path), **environment}
     finished = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(found), **environment},
-        cwd=cwd,
+        [sys.executable, "-P", "-W", "ignore", "-c", code, *map(str, arguments)],
+        env={name: value for name, value in settings.items() if value is not None},
         capture_output=True,
         text=True,
+        timeout=120,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+    return json.loads(finished.stdout or "null")

@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import json
 from pathlib import Path
 
 import pytest
@@ -196,23 +195,23 @@ def public(names):
 
 
 @pytest.mark.parametrize("module", PUBLIC_NAMES, ids=label)
-def test_public_names(module, tmp_path):
+def test_public_names(module):
     name = f"{PACKAGE}.{module}".rstrip(".")
     code = f"""
 import importlib, json
 module = importlib.import_module({name!r})
 print(json.dumps([module.__all__, dir(module)]))
 """
-    exported, visible = json.loads(run_python(code, cwd=tmp_path))
+    exported, visible = run_python(code)
     assert public(exported) == PUBLIC_NAMES[module]
     assert set(exported) <= set(visible)
     if module == "":  # elsewhere the modules in use are visible too
         assert public(visible) == PUBLIC_NAMES[module]
 
 
-def test_import_is_light(tmp_path):
+def test_import_is_light():
     code = f"import json, sys, {PACKAGE}; print(json.dumps(list(sys.modules)))"
-    loaded = json.loads(run_python(code, cwd=tmp_path))
+    loaded = run_python(code)
     assert PACKAGE in loaded
     assert not set(loaded) & set(LAZY_IMPORTS)
 
@@ -229,4 +228,4 @@ with install_recorder("numba:compile") as compilations:
 print(json.dumps([str(event) for _, event in compilations.buffer]))
 """
     # An empty folder: no cache to hide behind.
-    assert json.loads(run_python(code, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path))) == []
+    assert run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) == []

@@ -267,7 +267,7 @@ def test_a_saved_model_is_loaded_by_another_process(tmp_path):
         "rows = np.load(sys.argv[1] + '/rows.npy')\n"
         "np.save(sys.argv[1] + '/answer.npy', model.predict_proba(rows))\n"
     )
-    run_python(code, tmp_path, cwd=tmp_path)
+    run_python(code, tmp_path)
     np.testing.assert_array_equal(np.load(tmp_path / "answer.npy"), fitted.predict_proba(X))
 
 

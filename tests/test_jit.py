@@ -1,11 +1,8 @@
 """Compiling, the cache of compiled code, and threads."""
 
 import importlib.util
-import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,25 +16,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import reference
 import sklearn_softkmeans
+from models import run_python
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans, _assignment, _jit, projections
 from sklearn_softkmeans._kernels import distances, rows, simplex, steps
 
 PACKAGE = Path(sklearn_softkmeans.__file__).parent
 X = reference.blobs(3, n_samples=120, n_features=3, seed=1)
-
-
-def run_python(code, *arguments, **environment):
-    """What code prints as JSON, in a new process that may take two minutes."""
-    finished = subprocess.run(
-        [sys.executable, "-P", "-W", "ignore", "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return json.loads(finished.stdout)
 
 
 # ---------------------------------------------------------------------- what is compiled
