@@ -3,7 +3,6 @@
 from . import projections
 from ._entmax_kmeans import EntmaxKMeans
 from ._soft_kmeans import SoftKMeans
+from ._version import __version__ as __version__
 
 __all__ = ["EntmaxKMeans", "SoftKMeans", "projections"]
-
-__version__ = "0.1.0.dev0"

@@ -126,31 +126,34 @@ class Problem:
 
     def times(self, vector):
         """Products of all rows in the frame with a vector."""
-        if self.is_sparse:
-            return self.X @ vector / self.unit
         result = np.empty(self.n_samples)
-        for block in _blocks_of(np.arange(self.n_samples)):
-            result[block] = np.einsum("ij,j->i", self.rows_in_frame(block), vector)
+        for block in _blocks(self.n_samples):
+            if self.is_sparse:
+                result[block] = self.X[block] @ vector / self.unit
+            else:
+                result[block] = np.einsum("ij,j->i", self.rows_in_frame(block), vector)
         return result
 
     def row_keys(self):
         """One number for each row that depends on its content alone: equal rows, equal keys."""
         direction = np.random.RandomState(0).uniform(-1.0, 1.0, self.n_features)
+        keys = np.empty(self.n_samples)
         with np.errstate(over="ignore", invalid="ignore"):  # rows without weight lie anywhere
-            if self.is_sparse:
-                return self.X @ direction
-            # Not BLAS, whose result for a row depends on the row's place among the others.
-            blocks = _blocks_of(self.X)
-            return np.concatenate([(block * direction).sum(axis=1) for block in blocks])
+            for block in _blocks(self.n_samples):
+                rows = self.X[block]
+                # Not BLAS, whose result for a row depends on the row's place among the others.
+                keys[block] = rows @ direction if self.is_sparse else (rows * direction).sum(axis=1)
+        return keys
 
     def weighted_sum(self, weights, ids=None):
         """Weighted sum of rows in the frame, bitwise the same for any number of threads."""
-        if self.is_sparse:
-            return (self.X if ids is None else self.X[ids]).T @ weights / self.unit
-        ids = np.arange(self.n_samples) if ids is None else ids
         result = np.zeros(self.n_features)
-        for block, part in zip(_blocks_of(ids), _blocks_of(weights), strict=True):
-            result += np.einsum("i,ij->j", part, self.rows_in_frame(block))  # not BLAS: it threads
+        for block in _blocks(len(weights)):
+            rows = block if ids is None else ids[block]
+            if self.is_sparse:
+                result += self.X[rows].T @ weights[block] / self.unit
+            else:  # not BLAS: it threads
+                result += np.einsum("i,ij->j", weights[block], self.rows_in_frame(rows))
         return result
 
     @cached_property
@@ -359,8 +362,9 @@ def one_blas_thread():
     return single_threaded_blas()
 
 
-def _blocks_of(array):
-    return (array[start : start + 4096] for start in range(0, len(array), 4096))
+def _blocks(n_rows):
+    """Slices of rows, of which an intermediate result in another precision takes little memory."""
+    return (slice(start, min(start + 1024, n_rows)) for start in range(0, n_rows, 1024))
 
 
 def _accuracy(dtype, n_features):

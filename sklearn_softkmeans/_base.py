@@ -20,12 +20,13 @@ from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
 from ._seeding import initial_centers
 from ._solver import monotone, solve_em
+from ._version import VersionedState
 
 _FLOATS = [np.float64, np.float32]
 
 
 class BaseSoftKMeans(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    VersionedState, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
 ):
     """Base of the estimators; a subclass has ``__init__`` and the order ``_alpha`` of its map."""
 

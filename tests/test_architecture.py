@@ -11,6 +11,7 @@ from models import run_python
 # A module imports only modules of lower floors. A kernel file not named here is on floor 1.
 FLOORS = {
     "_jit": 0,
+    "_version": 0,
     "_kernels": 1,
     "_kernels.distances": 1,
     "_kernels.elementary": 1,
