@@ -33,7 +33,7 @@ export PRINT_FLOORS
 # Installs share the folder build/.
 .NOTPARALLEL:
 .PRECIOUS: .venv-%/made .venv-%/installed
-.PHONY: help demo test lint format coverage test-floors bench clean
+.PHONY: help demo test lint format coverage fuzz test-floors bench clean
 
 help:  ## List the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,10 @@ coverage: .venv-test/installed  ## All lines and branches, and 95 % of the kerne
 	.venv-test/$(SCRIPTS)/coverage report --omit='*/_kernels/*' --fail-under=100
 	NUMBA_DISABLE_JIT=1 .venv-test/$(SCRIPTS)/pytest --cov --cov-report= $(KERNEL_TESTS)
 	.venv-test/$(SCRIPTS)/coverage report --include='*/_kernels/*' --fail-under=95
+
+fuzz: .venv-test/installed  ## Throw thousands of arbitrary inputs at the estimators
+	.venv-test/$(SCRIPTS)/pytest tests/fuzz_inputs.py \
+		--hypothesis-profile=fuzz --hypothesis-show-statistics $(ARGS)
 
 test-floors: .venv-floors/installed  ## Run all tests on the oldest versions allowed
 	.venv-floors/$(SCRIPTS)/pytest $(ARGS)

@@ -341,7 +341,8 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     So the result for a row does not depend on the rows it comes with.
     """
     centers = np.asarray(centers, dtype=np.float64)
-    origin = centers.mean(axis=0)
+    with np.errstate(under="ignore"):
+        origin = (centers / len(centers)).sum(axis=0)  # the mean might overflow
     spread = np.abs(centers - origin).max()
     if spread == 0.0:
         spread = max(np.abs(origin).max(), sigma) or 1.0

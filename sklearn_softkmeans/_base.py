@@ -427,8 +427,13 @@ def _validate_weights(sample_weight, X):
     """Weights as float64, or None for unit weights."""
     if sample_weight is None:
         return None
-    given = np.asarray(sample_weight)
-    if given.size > 0 and not np.any(given != 0):
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 0:  # scikit-learn does not look whether a single number is finite
+        weights = np.full(X.shape[0], sample_weight, dtype=np.float64)
+    if weights.size > 0 and not np.any(weights != 0):
         raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
-    weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    return np.ascontiguousarray(weights)
+    weights = check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            raise ValueError("The sum of sample_weight overflows float64. Scale the weights down.")
+    return weights

@@ -150,6 +150,11 @@ def test_a_free_energy_that_overflows_is_an_error(sigma, weight):
         SoftKMeans(3, sigma=sigma, random_state=0).fit(X, sample_weight=np.full(150, weight))
 
 
+def test_the_mean_of_huge_centres_does_not_overflow():
+    centers = np.full((40, 2), 1.5e308)
+    assert for_prediction(centers, centers, 0.0, 1.0).origin == pytest.approx([1.5e308] * 2)
+
+
 # ----------------------------------------------------------------------- working precision
 
 

@@ -260,6 +260,27 @@ def test_one_positive_weight_puts_a_single_centre_on_that_row(make, sigma):
 
 
 @every
+@pytest.mark.parametrize("weight", [np.nan, np.inf, -1.0, 0, "x", {}])
+def test_one_number_for_all_rows_is_checked_like_an_array(make, weight):
+    with pytest.raises((ValueError, TypeError)):
+        make(3).fit(X, sample_weight=weight)
+
+
+@every
+def test_weights_whose_sum_overflows_are_an_error(make):
+    with pytest.raises(ValueError, match="sum of sample_weight overflows"):
+        make(3).fit(X, sample_weight=np.full(len(X), 1e308))
+
+
+@every
+def test_one_number_is_the_weight_of_every_row(make):
+    one = make(3, random_state=0).fit(X, sample_weight=2.5)
+    other = make(3, random_state=0).fit(X, sample_weight=np.full(len(X), 2.5))
+    np.testing.assert_array_equal(one.cluster_centers_, other.cluster_centers_)
+    assert one.objective_ == other.objective_
+
+
+@every
 def test_lists_and_integers_are_weights(make):
     weight = [1, 2] * 15
     one = make(3, random_state=0).fit(X, sample_weight=weight)
