@@ -278,7 +278,9 @@ class Problem:
 
     def _working_precision(self, sigma, precision, radius):
         """float32 where X has it and the scores' rounding errors are expected not to matter."""
-        if not self._single:
+        # Scores of centres that are close together against sigma or the rows would underflow.
+        smallest = precision * min(radius, radius * radius)
+        if not self._single or smallest < float(np.finfo(np.float32).tiny):
             return np.dtype(np.float64)
         rounding, tolerance = _accuracy(np.float32, self.n_features)
         error = rounding * precision * radius * (self._typical_norm + 0.5 * radius)

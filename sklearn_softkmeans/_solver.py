@@ -88,8 +88,10 @@ def monotone(problem, sigma, centers, path):
     """
     scale = problem.unit * problem.unit * problem.weight_unit
     path = np.append(np.array(path[:-1]) * scale, path[-1])
-    eps = np.finfo(problem.X.dtype).eps
-    position = np.abs(centers).max() / problem.unit
+    kind = np.finfo(problem.X.dtype)
+    eps = float(kind.eps)
+    # As Python numbers: the unit of subnormal float32 is no float32.
+    position = max(float(np.abs(centers).max()), float(kind.tiny)) / problem.unit
     of_row = eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
     rounding = of_row * problem.weights.sum() * scale
     lowest = np.minimum.accumulate(path)
