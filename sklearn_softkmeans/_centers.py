@@ -34,7 +34,7 @@ def problem_for_fit(X, sample_weight, alpha, *, resident):
             X, sample_weight, alpha=alpha, origin=problem.origin, size=size, single=False
         )
         problem, spread = _recentred(problem)
-    size = spread or np.abs(problem.origin).max() or 1.0
+    size = spread or problem.size
     return Problem(
         X,
         sample_weight,
@@ -147,8 +147,9 @@ def auto_sigma(problem, centers):
     if variance == 0.0:  # any positive number will do, and a small one keeps later rows apart
         return np.finfo(np.float64).eps
     limit = _gap_limit(problem, centers) if len(centers) > 1 else np.inf
-    if limit > variance / min(problem.n_samples, problem.n_features):
-        limit = min(limit, _largest_variance(problem))
+    mean_variance = variance / min(problem.n_samples, problem.n_features)  # over axes
+    if limit > mean_variance:  # the largest is no smaller, but for rounding errors
+        limit = min(limit, max(_largest_variance(problem), mean_variance))
     return 0.5 * np.sqrt(limit)
 
 
