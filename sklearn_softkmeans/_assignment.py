@@ -20,9 +20,9 @@ _SERIAL_WORK = 2**19  # operations below which one thread is faster
 # Allowed error of a responsibility by the rounding of scores, for each working precision.
 _TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
 
-# sigma is kept within these factors of the unit of the frame. Nothing is lost: below, every gap
-# between two different distances is hard, and above, all scores are equal to rounding.
-_SMALLEST_SIGMA = 1e-140
+# sigma is kept within these factors of the unit of the frame. Responsibilities lose nothing: below,
+# every gap between two different distances is hard, and above, all scores are equal to rounding.
+SMALLEST_SIGMA = 1e-140
 _LARGEST_SIGMA = 1e150
 
 
@@ -355,7 +355,7 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
 
 def precision_of(sigma):
     """1 / sigma^2 in the frame, for sigma > 0, in the range of float64."""
-    return float(min(max(sigma, _SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0)
+    return float(min(max(sigma, SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0)
 
 
 def one_blas_thread():

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._assignment import for_prediction, one_blas_thread, precision_of
+from ._assignment import SMALLEST_SIGMA, for_prediction, one_blas_thread, precision_of
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
 from ._seeding import initial_centers
@@ -149,7 +149,7 @@ class BaseSoftKMeans(
         self.inertia_ = result.inertia
         self.cluster_mass_ = result.mass
         self.objective_ = float(self.objective_path_[-1])
-        if not (np.isfinite(self.objective_) and np.isfinite(self.inertia_)):
+        if not (np.isfinite(self.objective_path_).all() and np.isfinite(self.inertia_)):
             raise ValueError(
                 f"The objective overflows float64 with sigma={self.sigma_:.3g}, data of spread "
                 f"{problem.spread * problem.unit:.3g} and weights up to {problem.weight_unit:.3g}. "
@@ -340,7 +340,13 @@ class BaseSoftKMeans(
             return np.full(problem.n_samples, -np.inf)
         # The free energy of softmax is -2 sigma^2 log sum_j exp(-d_j^2 / (2 sigma^2)).
         objective = problem.row_objective(centers, sigma)
-        exponent = -0.5 * objective * precision_of(sigma)
+        with np.errstate(over="ignore", under="ignore"):
+            exponent = -0.5 * objective * precision_of(sigma)
+        if sigma < SMALLEST_SIGMA or not np.isfinite(exponent).all():
+            raise ValueError(
+                f"The log-likelihood overflows float64: sigma={self.sigma_:.3g} is too small "
+                "against the distances between X and the cluster centers. Increase sigma."
+            )
         volume = 0.5 * np.log(2.0 * np.pi) + np.log(self.sigma_)
         return exponent - np.log(len(centers)) - problem.n_features * volume
 
