@@ -346,11 +346,15 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     with np.errstate(under="ignore"):
         origin = (centers / len(centers)).sum(axis=0)  # the mean might overflow
     spread = np.abs(centers - origin).max()
-    if spread == 0.0:
-        spread = max(np.abs(origin).max(), sigma) or 1.0
-    # Not so small that rows of ordinary size overflow, nor against sigma.
-    size = max(spread, sigma * 1e-100, 1e-100)
+    # Not so small that rows of ordinary size overflow.
+    size = max(spread or np.abs(origin).max() or 1.0, 1e-100)
+    size = bounded_below(size, sigma)
     return Problem(X, sample_weight, alpha=alpha, origin=origin, size=size, given_centers=centers)
+
+
+def bounded_below(size, sigma):
+    """The size of a frame, made so large that sigma is in range; squares of 1e-150 still are."""
+    return max(size, sigma / _LARGEST_SIGMA)
 
 
 def precision_of(sigma):

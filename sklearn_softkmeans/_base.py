@@ -72,7 +72,10 @@ class BaseSoftKMeans(
         sample_weight = _validate_weights(sample_weight, X)
         init = self._validate_init(X)
         with one_blas_thread():  # more would round differently, and spin between the passes
-            problem = problem_for_fit(X, sample_weight, self._alpha, resident=self.copy_x)
+            sigma = 0.0 if isinstance(self.sigma, str) else float(self.sigma)
+            problem = problem_for_fit(
+                X, sample_weight, self._alpha, sigma=sigma, resident=self.copy_x
+            )
             solution, sigma = self._best_run(problem, init, self._n_runs())
             self._store(problem, solution, sigma)
         self._warn()

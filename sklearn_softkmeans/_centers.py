@@ -6,7 +6,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.spatial import KDTree
 
-from ._assignment import Problem, precision_of
+from ._assignment import Problem, bounded_below, precision_of
 
 # The E-step leaves out responsibilities below exp(-50) = 2e-22. They matter to 1e-14 of a mean
 # only where a cluster holds less than this share of the total weight.
@@ -19,7 +19,7 @@ _SOFT_SHARE = 0.1
 # --------------------------------------------------------------------------------- the data
 
 
-def problem_for_fit(X, sample_weight, alpha, *, resident):
+def problem_for_fit(X, sample_weight, alpha, *, sigma=0.0, resident):
     """The `Problem` of a fit: its frame has the data's mean and its standard deviation."""
     # A row that counts: one without weight may lie anywhere.
     first = [0 if sample_weight is None else np.argmax(sample_weight > 0.0)]
@@ -40,7 +40,7 @@ def problem_for_fit(X, sample_weight, alpha, *, resident):
         sample_weight,
         alpha=alpha,
         origin=problem.origin,
-        size=size,
+        size=bounded_below(size, sigma),
         spread=spread,
         resident=resident,
     )
