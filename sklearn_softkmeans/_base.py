@@ -71,7 +71,9 @@ class BaseSoftKMeans(
             )
         sample_weight = _validate_weights(sample_weight, X)
         init = self._validate_init(X)
-        with one_blas_thread():  # more would round differently, and spin between the passes
+        # More threads of BLAS would round differently, and spin between the passes; what underflows
+        # is nothing beside the rest.
+        with one_blas_thread(), np.errstate(under="ignore"):
             sigma = 0.0 if isinstance(self.sigma, str) else float(self.sigma)
             problem = problem_for_fit(
                 X, sample_weight, self._alpha, sigma=sigma, resident=self.copy_x
