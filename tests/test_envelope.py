@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -245,6 +245,8 @@ def _cases(draw, dtypes):
     )
 
 
+# Where a draw would seldom arrive: the starting point of cases that are given in full.
+plain = Case(0, 1, 1, 1, np.float64, 0, 0.0, "other", False, False)
 cases = _cases([np.float64, np.float32])
 alphas = st.sampled_from(ALPHAS)
 # sigma times the scale of the rows, or as it is.
@@ -288,6 +290,10 @@ def test_responsibilities_are_exact_to_rounding(case, sigma, alpha):
 
 @examples(max_examples=100)
 @given(cases, sigmas, alphas)
+@example(plain, ("absolute", 1e-140), 1.0)
+@example(plain, ("absolute", 1e-145), 1.0)
+@example(plain, ("absolute", 1e-150), 1.5)
+@example(plain._replace(exponent=20), ("absolute", 1e-140), 1.0)
 def test_log_likelihoods_are_exact_to_rounding(case, sigma, alpha):
     X, centers = case.tables()
     sigma = length(sigma, case)
@@ -327,6 +333,11 @@ def fit_or_error(estimator, X, weights):
 
 @examples(max_examples=150)
 @given(cases, sigmas, alphas, st.booleans())
+@example(plain._replace(n_samples=2, exponent=-115), ("absolute", 1e42), 1.0, False)
+@example(plain._replace(n_samples=2, n_clusters=2, exponent=-150), ("absolute", 1e10), 1.5, False)
+@example(plain._replace(dtype=np.float32, exponent=-20), ("absolute", 1.0), 1.0, False)
+@example(plain._replace(n_samples=2, dtype=np.float32, exponent=-42), ("times", 0.0), 1.0, False)
+@example(plain._replace(dtype=np.float32, exponent=-43, is_sparse=True), ("times", 0.0), 1.0, True)
 def test_fitted_attributes_are_those_of_the_fitted_centers(case, sigma, alpha, weighted):
     X, init = case.tables()
     sigma = length(sigma, case)
@@ -415,6 +426,8 @@ def step_bound(X, case):
 
 @examples(max_examples=100)
 @given(cases, alphas, st.sampled_from(["k-means++", "random"]), st.booleans())
+@example(Case(146, 6, 1, 1, np.float64, 67, 1e9, "duplicates", False, True), 1.0, "random", False)
+@example(plain._replace(exponent=125, is_sparse=True), 1.0, "k-means++", False)
 def test_fits_that_find_their_own_start_and_sigma_are_finite(case, alpha, init, weighted):
     X, _ = case.tables()
     weights = weights_of(case) if weighted else None
