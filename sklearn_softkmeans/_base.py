@@ -378,7 +378,7 @@ class BaseSoftKMeans(
             return float(np.mean(self._log_likelihood(X)))
         counted = weights > 0.0  # a row without weight may lie anywhere
         scores = self._log_likelihood(X if counted.all() else X[counted])
-        return float(np.average(scores, weights=weights[counted]))
+        return float(np.average(scores, weights=weights[counted] / weights.max()))
 
     @classmethod
     def from_centers(cls, centers, *, sigma, **params):
@@ -438,13 +438,10 @@ def _validate_weights(sample_weight, X):
     """Weights as float64, or None for unit weights."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight)
-    if weights.ndim == 0:  # scikit-learn does not look whether a single number is finite
-        weights = np.full(X.shape[0], sample_weight, dtype=np.float64)
-    if weights.size > 0 and not np.any(weights != 0):
+    weights = check_sample_weight(sample_weight, X)
+    if not weights.any():
         raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
-    weights = check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
     with np.errstate(over="ignore"):
         if not np.isfinite(weights.sum()):
-            raise ValueError("The sum of sample_weight overflows float64. Scale the weights down.")
+            raise ValueError("sample_weight must be finite, and its sum too. Scale it down.")
     return weights

@@ -92,7 +92,7 @@ def monotone(problem, sigma, centers, path):
     eps = float(kind.eps)
     # As Python numbers: the unit of subnormal float32 is no float32.
     position = max(float(np.abs(centers).max()), float(kind.tiny)) / problem.unit
-    of_row = eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
+    of_row = 4.0 * eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
     rounding = of_row * problem.weights.sum() * scale
     lowest = np.minimum.accumulate(path)
     return np.where(path - lowest <= np.maximum(rounding, 1e-12 * np.abs(lowest)), lowest, path)

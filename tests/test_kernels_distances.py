@@ -181,6 +181,37 @@ def test_far_rows_keep_the_digits_that_their_numbers_have(far, container, alpha)
 
 @alphas
 @containers
+@pytest.mark.parametrize(
+    "dtype, half, sigma, far",
+    [
+        (np.float32, 1.0, 0.5, 3e38),
+        (np.float32, 1e-3, 1e-3, 1e37),
+        (np.float64, 1.0, 1e-80, 1e150),
+        (np.float64, 1e-3, 1e-3, 1e150),
+    ],
+)
+def test_a_row_whose_scores_overflow_among_soft_ones(dtype, half, sigma, far, container, alpha):
+    X = np.array([[0.0]] * 60 + [[far], [-far]], dtype)
+    resp, labels = predicted(X, np.array([[-half], [half]]), sigma, alpha, container)
+    np.testing.assert_array_equal(resp[-2:], [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(labels[-2:], [1, 0])
+    np.testing.assert_array_equal(resp[:-2], 0.5)
+
+
+@containers
+@pytest.mark.parametrize("sigma", [0.0, 1e-3])
+def test_an_exact_tie_goes_to_the_first_centre_though_squares_round(sigma, container):
+    """Two centres as far as each other from a row, in other directions."""
+    offsets = np.array([[0.1, 0.3, 0.7], [0.7, 0.1, 0.3], [0.3, 0.7, 0.1], [5.0, 5.0, 5.0]])
+    for order in ([0, 1, 2, 3], [2, 0, 1, 3], [1, 2, 0, 3]):
+        resp, labels = predicted(np.zeros((3, 3)), offsets[order], sigma, 1.0, container)
+        np.testing.assert_array_equal(labels, resp.argmax(axis=1))
+        if sigma > 0:
+            np.testing.assert_allclose(resp[:, :3], 1 / 3, rtol=1e-9)
+
+
+@alphas
+@containers
 @pytest.mark.parametrize("distance", [1e-2, 1e-5, 1e-9])
 def test_near_centres_at_a_sigma_as_small(distance, container, alpha):
     random = np.random.RandomState(0)

@@ -126,3 +126,11 @@ def test_weights_of_any_size_are_weights(make, container, dtype, sigma, factor):
     np.testing.assert_allclose(scaled.cluster_centers_, one.cluster_centers_, rtol=0, atol=error)
     np.testing.assert_allclose(scaled.cluster_mass_, factor * one.cluster_mass_, rtol=1e-6)
     assert scaled.inertia_ == pytest.approx(factor * one.inertia_, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-323, 1e-300, 1e300, 1e307])
+def test_the_mean_score_does_not_depend_on_the_size_of_the_weights(size):
+    fitted = SoftKMeans.from_centers([[-1.0], [1.0]], sigma=1.0)
+    rows = [[0.0], [1.0], [3.0]]
+    expected = np.mean(fitted.score_samples(rows))
+    assert fitted.score(rows, sample_weight=np.full(3, size)) == pytest.approx(expected)

@@ -35,7 +35,7 @@ class Model(NamedTuple):
     margin: float  # a row is hard where the two best scores differ by so much
     rounding: float  # error of a score is at most rounding * g * (|x| radius + radius^2 / 2)
     break_ties: bool  # scores that are equal to rounding are computed from differences
-    tolerance: float  # error that is allowed in a responsibility, and relative error in d^2
+    tolerance: float  # error that is allowed in a responsibility, and about that relative in d^2
 
 
 @kernel
@@ -167,15 +167,18 @@ def refine_scores(
                 closest = sq_distance_j
                 nearest = j
     reference = nearest
-    highest = 0.0
+    lowest = 0.0
     for s in range(n_candidates):
         j = candidates[s]
         lag = sq_distance_lag(rows, i, model.points, j, reference) if j != reference else 0.0
         z[j, c] = -0.5 * model.precision * lag
-        if z[j, c] > highest:  # the squares were equal to rounding
-            highest = z[j, c]
+        # The squares were equal to rounding, or the row is tied: then the first is the nearest.
+        if lag < lowest or (lag == lowest and j < nearest):
+            lowest = lag
             nearest = j
-    if highest > 0.0:
-        for j in range(z.shape[0]):
-            z[j, c] -= highest
+    if nearest != reference:  # from the start: differences of scores that overflow are NaN
+        for s in range(n_candidates):
+            j = candidates[s]
+            lag = sq_distance_lag(rows, i, model.points, j, nearest) if j != nearest else 0.0
+            z[j, c] = -0.5 * model.precision * max(lag, 0.0)
     return nearest, closest

@@ -200,12 +200,15 @@ def _measure_rows(weights, start, count, norms, model, chunk):
     constant = 0.5 * factor * model.radius
     twice = 2.0 / model.precision
     relative = 0.5 / (model.precision * model.tolerance)
+    # Products of at most g |x| radius: beyond this they may have overflowed.
+    largest = 0.25 * model.rounding * np.finfo(chunk.z.dtype).max
     n_soft = 0
     n_sure = 0
     for i in range(norms.shape[0]):
         norm = np.float64(norms[i])
         best = np.float64(chunk.best[i])
         error = factor * math.sqrt(norm) + constant
+        error = error if error < largest else np.inf
         lead = best - np.float64(chunk.second[i])
         sq_distance_i = norm - twice * best
         inside = i < count
@@ -228,7 +231,7 @@ def _measure_rows(weights, start, count, norms, model, chunk):
 @kernel
 def _is_clear(model, lead, error):
     """Whether a row belongs to its nearest centre alone; false where a score is NaN."""
-    return (lead >= model.margin + 2.0 * error) & (lead > 0.0)
+    return (lead >= model.margin + 2.0 * error) & (lead > 0.0) & (error < np.inf)
 
 
 @kernel
