@@ -92,7 +92,9 @@ def _log_space_means(problem, centers, starved, sigma):
     means = np.empty((len(starved), problem.n_features))
     for row, j in enumerate(starved):
         sq_distances = problem.sq_distances(centers[[j]], unbounded)[0][counted]
-        log_resp = 0.5 * precision_of(sigma) * (objective - sq_distances) + log_weights
+        lead = objective - sq_distances
+        with np.errstate(over="ignore"):  # log_resp is only wanted up to a constant, near its top
+            log_resp = 0.5 * precision_of(sigma) * (lead - lead.max()) + log_weights
         resp = np.exp(log_resp - log_resp.max())
         members = resp > 1e-20
         total = problem.weighted_sum(resp[members], counted[members])

@@ -8,6 +8,8 @@ import pytest
 from scipy import sparse
 
 import reference
+from models import fit_quietly
+from sklearn_softkmeans import SoftKMeans
 from sklearn_softkmeans._centers import (
     _gap_limit,
     _largest_variance,
@@ -370,3 +372,11 @@ def test_a_chain_of_near_centres_is_one():
 def test_centres_without_mass_do_not_count():
     centers = np.arange(4.0)[:, None]
     assert count_distinct(centers, np.array([1.0, 0.0, 1e-300, 0.0]), 0.5) == 2
+
+
+@pytest.mark.parametrize("sigma, weight", [("auto", [1.0, 1.7e308]), (1e-300, [1.0, 1e-160])])
+def test_a_starved_centre_has_its_mean_where_its_exponents_overflow(sigma, weight):
+    rows = np.array([[0.0], [1.0]])
+    model = SoftKMeans(2, sigma=sigma, max_iter=1, random_state=0)
+    fitted = fit_quietly(model, rows, weight)
+    np.testing.assert_array_equal(np.sort(fitted.cluster_centers_.ravel()), [0.0, 1.0])
