@@ -62,7 +62,7 @@ coverage: .venv-test/installed  ## All lines and branches, and 95 % of the kerne
 	.venv-test/$(SCRIPTS)/coverage report --include='*/_kernels/*' --fail-under=95
 
 fuzz: .venv-test/installed  ## Throw thousands of arbitrary inputs at the estimators
-	.venv-test/$(SCRIPTS)/pytest tests/fuzz_inputs.py \
+	.venv-test/$(SCRIPTS)/pytest tests/test_fuzz_inputs.py \
 		--hypothesis-profile=fuzz --hypothesis-show-statistics $(ARGS)
 
 test-floors: .venv-floors/installed  ## Run all tests on the oldest versions allowed

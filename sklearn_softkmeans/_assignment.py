@@ -20,8 +20,9 @@ _SERIAL_WORK = 2**19  # operations below which one thread is faster
 # Allowed error of a responsibility by the rounding of scores, for each working precision.
 _TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
 
-# sigma is kept within these factors of the unit of the frame. Responsibilities lose nothing: below,
-# every gap between two different distances is hard, and above, all scores are equal to rounding.
+# sigma is kept within these factors of the unit of the frame. Above, all scores are equal to
+# rounding. Below, responsibilities are those of the smallest sigma: hard but for centres that are
+# closer than 1e-139 units.
 SMALLEST_SIGMA = 1e-140
 _LARGEST_SIGMA = 1e150
 
@@ -283,20 +284,14 @@ class Problem:
         if not self._single or smallest < float(np.finfo(np.float32).tiny):
             return np.dtype(np.float64)
         rounding, tolerance = _accuracy(np.float32, self.n_features)
-        error = rounding * precision * radius * (self._typical_norm + 0.5 * radius)
+        typical = max(1.5 * radius, self.size / self.unit)
+        error = rounding * precision * radius * (typical + 0.5 * radius)
         return np.dtype(np.float32 if sigma == 0 or error <= tolerance else np.float64)
-
-    @cached_property
-    def _typical_norm(self):
-        """Norm in the frame that nine of ten rows do not exceed, judged by some of them."""
-        ids = np.arange(0, self.n_samples, -(-self.n_samples // 256))
-        rows = self.rows_in_frame(ids)
-        return np.sqrt(np.quantile(_sq_norms(rows), 0.9))
 
     def _rows(self, dtype=np.float64, width=None):
         from ._kernels.rows import DenseRows, SparseRows
 
-        scale = 1.0 / self.unit
+        scale = np.float64(1.0 / self.unit)  # single precision times it is double, as compiled
         if self.is_sparse:
             parts = (self.X.data, self.X.indices, self.X.indptr)
             return SparseRows(*map(_read_only, parts), scale)
@@ -338,9 +333,10 @@ class Problem:
 
 
 def for_prediction(X, centers, sigma, alpha, sample_weight=None):
-    """A `Problem` whose frame depends on the centres alone, not on the rows.
+    """A `Problem` whose frame and precision depend on the centres alone, not on the rows.
 
-    So the result for a row does not depend on the rows it comes with.
+    So the result for a row does not depend on the rows it comes with. In many dimensions rows lie
+    much further out than the centres, so that single precision is not worth a guess.
     """
     centers = np.asarray(centers, dtype=np.float64)
     with np.errstate(under="ignore"):
@@ -348,12 +344,19 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     spread = np.abs(centers - origin).max()
     # Not so small that rows of ordinary size overflow.
     size = max(spread or np.abs(origin).max() or 1.0, 1e-100)
-    size = bounded_below(size, sigma)
-    return Problem(X, sample_weight, alpha=alpha, origin=origin, size=size, given_centers=centers)
+    return Problem(
+        X,
+        sample_weight,
+        alpha=alpha,
+        origin=origin,
+        size=frame_size(size, sigma),
+        single=False,
+        given_centers=centers,
+    )
 
 
-def bounded_below(size, sigma):
-    """The size of a frame, made so large that sigma is in range; squares of 1e-150 still are."""
+def frame_size(size, sigma):
+    """At least so large that sigma is in range; squares of lengths of 1e-150 still are."""
     return max(size, sigma / _LARGEST_SIGMA)
 
 

@@ -56,7 +56,8 @@ class BaseSoftKMeans(
         y : Ignored
             Not used, present for API consistency by convention.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, not all zero. A weight counts as so many repetitions of its row.
+            Non-negative weights, not all zero and of a finite sum. A weight counts as so many
+            repetitions of its row.
 
         Returns
         -------
@@ -69,16 +70,16 @@ class BaseSoftKMeans(
                 f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}. Ask for fewer "
                 "clusters."
             )
-        sample_weight = _validate_weights(sample_weight, X)
+        sample_weight = check_sample_weight(sample_weight, X)
         init = self._validate_init(X)
         # More threads of BLAS would round differently, and spin between the passes; what underflows
         # is nothing beside the rest.
         with one_blas_thread(), np.errstate(under="ignore"):
-            sigma = 0.0 if isinstance(self.sigma, str) else float(self.sigma)
+            given = 0.0 if isinstance(self.sigma, str) else float(self.sigma)
             problem = problem_for_fit(
-                X, sample_weight, self._alpha, sigma=sigma, resident=self.copy_x
+                X, sample_weight, self._alpha, sigma=given, resident=self.copy_x
             )
-            solution, sigma = self._best_run(problem, init, self._n_runs())
+            solution, sigma = self._best_run(problem, init, self._n_runs())  # in the frame
             self._store(problem, solution, sigma)
         self._warn()
         return self
@@ -336,6 +337,12 @@ class BaseSoftKMeans(
         -------
         log_likelihood : ndarray of shape (n_samples,), float64
             Natural logarithm of the density, in the unit of X; -inf where ``sigma_`` is 0.
+
+        Raises
+        ------
+        ValueError
+            If a value is beyond float64: ``sigma_`` is too small for these rows, or below 1e-140
+            times the size of the centers.
         """
         return self._log_likelihood(self._validate_fitted(X))
 
@@ -349,8 +356,8 @@ class BaseSoftKMeans(
             exponent = -0.5 * objective * precision_of(sigma)
         if sigma < SMALLEST_SIGMA or not np.isfinite(exponent).all():
             raise ValueError(
-                f"The log-likelihood overflows float64: sigma={self.sigma_:.3g} is too small "
-                "against the distances between X and the cluster centers. Increase sigma."
+                f"The log-likelihood overflows float64: sigma={self.sigma_:.3g} is too small for "
+                "the distances between X and the cluster centers, or their size. Increase sigma."
             )
         volume = 0.5 * np.log(2.0 * np.pi) + np.log(self.sigma_)
         return exponent - np.log(len(centers)) - problem.n_features * volume
@@ -373,7 +380,7 @@ class BaseSoftKMeans(
             Weighted mean of `score_samples`; -inf where ``sigma_`` is 0.
         """
         X = self._validate_fitted(X)
-        weights = _validate_weights(sample_weight, X)
+        weights = check_sample_weight(sample_weight, X)
         if weights is None:
             return float(np.mean(self._log_likelihood(X)))
         counted = weights > 0.0  # a row without weight may lie anywhere
@@ -432,16 +439,3 @@ class BaseSoftKMeans(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _validate_weights(sample_weight, X):
-    """Weights as float64, or None for unit weights."""
-    if sample_weight is None:
-        return None
-    weights = check_sample_weight(sample_weight, X)
-    if not weights.any():
-        raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weights.sum()):
-            raise ValueError("sample_weight must be finite, and its sum too. Scale it down.")
-    return weights

@@ -6,7 +6,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.spatial import KDTree
 
-from ._assignment import Problem, bounded_below, precision_of
+from ._assignment import Problem, frame_size, precision_of
 
 # The E-step leaves out responsibilities below exp(-50) = 2e-22. They matter to 1e-14 of a mean
 # only where a cluster holds less than this share of the total weight.
@@ -20,7 +20,10 @@ _SOFT_SHARE = 0.1
 
 
 def problem_for_fit(X, sample_weight, alpha, *, sigma=0.0, resident):
-    """The `Problem` of a fit: its frame has the data's mean and its standard deviation."""
+    """The `Problem` of a fit: its frame has the data's mean and standard deviation.
+
+    The unit is larger where `sigma`, in the unit of X, would be out of range.
+    """
     # A row that counts: one without weight may lie anywhere.
     first = [0 if sample_weight is None else np.argmax(sample_weight > 0.0)]
     start = (X[first].toarray() if issparse(X) else X[first])[0]
@@ -40,7 +43,7 @@ def problem_for_fit(X, sample_weight, alpha, *, sigma=0.0, resident):
         sample_weight,
         alpha=alpha,
         origin=problem.origin,
-        size=bounded_below(size, sigma),
+        size=frame_size(size, sigma),
         spread=spread,
         resident=resident,
     )

@@ -16,14 +16,23 @@ __all__ = [
 ]
 
 # From 1.9 on, weights that are all zero are an error; before, they passed.
-_NAME = "allow_all_zero_weights"
-_LET_ZEROS_PASS = {_NAME: True} if _NAME in signature(_check_sample_weight).parameters else {}
+_KNOWN = signature(_check_sample_weight).parameters
+_ZEROS_PASS = {"allow_all_zero_weights": True} if "allow_all_zero_weights" in _KNOWN else {}
 
 
 def check_sample_weight(sample_weight, X):
-    """Weights as a non-negative array of float64, one for each row."""
-    options = {"dtype": np.float64, "ensure_non_negative": True, **_LET_ZEROS_PASS}
-    return _check_sample_weight(sample_weight, X, **options)
+    """Weights of all rows as float64, not all zero and of a finite sum; None for unit weights."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, **_ZEROS_PASS
+    )
+    if not weights.any():
+        raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            raise ValueError("sample_weight must be finite, and its sum too. Scale it down.")
+    return weights
 
 
 def validate_parameters(estimator):

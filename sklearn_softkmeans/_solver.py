@@ -83,14 +83,15 @@ class StoppingRule:
 def monotone(problem, sigma, centers, path):
     """Free energies in the units of X and the weights, where a rise by rounding is none.
 
-    All but the last are in the frame. Rounding errors are those of the sum, and of the centers as
-    they are stored, at their distance from 0.
+    All but the last are in the frame. Rounding errors are those of the sum, in which those of equal
+    rows add up, and of the centers as they are stored: relative to their distance from 0, and no
+    finer than the smallest numbers of their kind.
     """
     scale = problem.unit * problem.unit * problem.weight_unit
     path = np.append(np.array(path[:-1]) * scale, path[-1])
     kind = np.finfo(problem.X.dtype)
     eps = float(kind.eps)
-    # As Python numbers: the unit of subnormal float32 is no float32.
+    # As Python numbers: the unit of float32 data may be no float32.
     position = max(float(np.abs(centers).max()), float(kind.tiny)) / problem.unit
     of_row = 4.0 * eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
     rounding = of_row * problem.weights.sum() * scale

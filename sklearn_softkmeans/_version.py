@@ -14,7 +14,7 @@ class VersionedState:
         return {**super().__getstate__(), "_version": __version__}
 
     def __setstate__(self, state):
-        version = state.get("_version", "before 0.1")
+        version = state.get("_version", "unknown")
         if version != __version__:
             warnings.warn(
                 InconsistentVersionWarning(

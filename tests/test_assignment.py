@@ -177,14 +177,13 @@ def test_single_precision_is_used_where_its_rounding_is_harmless():
         assert working_precision(other, 30.0) == np.float64
 
 
-def test_rows_that_are_far_from_near_centres_need_double_precision():
-    """In many dimensions rows lie further out than the centres; a few outliers do not count."""
-    rows = (10.0 * X).astype(np.float32)
-    origin = X.mean(axis=0)
-    assert working_precision(make_problem(rows, origin=origin), 1.0, 2) == np.float64
-    rows = X.astype(np.float32)
-    rows[3] *= 1e4
-    assert working_precision(make_problem(rows, origin=origin), 1.0, 2) == np.float32
+def test_the_precision_of_a_prediction_does_not_depend_on_the_rows():
+    near, far = X.astype(np.float32), (1e3 * X).astype(np.float32)
+    fitted = SoftKMeans.from_centers(X[:4], sigma=2.0)
+    expected = fitted.predict_proba(near), fitted.score_samples(near)
+    together = np.vstack([far, near, far])
+    np.testing.assert_array_equal(fitted.predict_proba(together)[150:300], expected[0])
+    np.testing.assert_array_equal(fitted.score_samples(together)[150:300], expected[1])
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.5, 40.0])

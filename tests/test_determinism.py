@@ -1,6 +1,5 @@
 """The same data give the same bits: repeated, reordered, on any number of threads."""
 
-
 import numpy as np
 import pytest
 from scipy import sparse

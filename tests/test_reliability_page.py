@@ -16,6 +16,7 @@ def functions(path):
 
 def test_every_test_that_the_page_names_exists():
     assert len(NAMED) > 40
+    assert all(Path(path).name.startswith("test_") for path, _ in NAMED)
     found = {path: functions(path) for path, _ in NAMED}
     assert [f"{path}::{name}" for path, name in NAMED if name not in found[path]] == []
 

@@ -35,7 +35,7 @@ class Model(NamedTuple):
     margin: float  # a row is hard where the two best scores differ by so much
     rounding: float  # error of a score is at most rounding * g * (|x| radius + radius^2 / 2)
     break_ties: bool  # scores that are equal to rounding are computed from differences
-    tolerance: float  # error that is allowed in a responsibility, and about that relative in d^2
+    tolerance: float  # error that is allowed in a responsibility; relative in d^2, four times that
 
 
 @kernel

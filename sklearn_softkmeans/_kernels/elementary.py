@@ -60,7 +60,7 @@ def exp(x):
 
 # log(x) = n log(2) + log(m), with m = x / 2^n between sqrt(1/2) and sqrt(2), and log(m) the odd
 # series of (m - 1) / (m + 1). The first constant is the bit pattern of sqrt(1/2), the second that
-# of 2^52, beside which an integer is a float's low bits.
+# of 2^52, beside which an integer is a float's low bits, and the last two are log(2) in two parts.
 
 
 @exact

@@ -107,8 +107,8 @@ def _entmax15_chunk(projection, z, width, peak, value, work, total):
             factor = norm / ((norm + np.float32(1.0)) * np.float32(first[i]))
             step = (second[i] - one) * factor * moving[i]
             threshold[i] += step
-            # The error that is left is at most n_clusters / 2 * step^2. A column whose threshold
-            # has converged is left alone: it must not depend on its neighbours.
+            # The error that is left is at most n_clusters / 2 * step^2, and 1e-7 of the step. A
+            # column whose threshold has converged is left alone: it must not depend on others.
             moving[i] = one if n_clusters * step * step > rounding else zero
             moved = max(moved, moving[i])
         if moved == zero:

@@ -148,7 +148,7 @@ def pass_over_rows(
     n_samples, n_dense = _count(rows)
     n_chunks = (n_samples + width - 1) // width
     n_clusters, n_features = model.points.shape
-    real, double = model.bias.dtype, model.norms.dtype
+    real, double = model.bias.dtype, model.norms.dtype  # of one type where both are double
     chunk = Chunk(
         z=np.empty((n_clusters, width), real),
         best=np.empty(width, real),
@@ -255,7 +255,7 @@ def _mend_rows(rows, start, count, model, chunk, candidates):
 
 
 @kernel
-def _needs_exact_scores(model, lead, error, nearest, n_clusters):
+def _needs_exact_scores(model, lead, error, sq_distance_i, n_clusters):
     """Whether the bound of the scores' error leaves responsibilities or free energy uncertain."""
     if model.break_ties and lead <= 2.0 * error:
         return True
@@ -263,7 +263,7 @@ def _needs_exact_scores(model, lead, error, nearest, n_clusters):
         return False
     if model.hard or not lead < np.inf or not error < 1.0:
         return True
-    if not error <= 2.0 * model.tolerance * (1.0 + model.precision * nearest):
+    if not error <= 2.0 * model.tolerance * (1.0 + model.precision * sq_distance_i):
         return True
     # An error of the scores changes no responsibility by more than the second best times it.
     return lead < 2.0 * error + math.log(n_clusters * error / model.tolerance)

@@ -8,7 +8,6 @@ https://github.com/numba/numba/issues/4471, https://github.com/lmcinnes/umap/iss
 
 import importlib.metadata
 import shutil
-import subprocess
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +74,7 @@ print(json.dumps([len(caught), abs(fitted.cluster_centers_).tolist(), resp.sum(a
 def test_a_folder_that_nobody_may_write_to_is_enough(tmp_path):
     forbid_caches(install(tmp_path))
     n_warnings, centers, sums = run_python(FIT, path=tmp_path, **NO_FOLDER)
-    assert n_warnings <= 1
+    assert n_warnings == 0
     assert centers == [[pytest.approx(0.6956580, rel=0.01)]] * 2
     assert sums == [pytest.approx(1.0, abs=1e-12)] * 2
 
@@ -100,7 +99,8 @@ def test_the_package_works_out_of_a_zip_file(tmp_path):
 @needs_unix
 def test_a_read_only_package_keeps_compiled_code_in_the_users_folder(tmp_path):
     forbid_caches(install(tmp_path / "package"))
-    options = {**NO_FOLDER, "XDG_CACHE_HOME": str(tmp_path / "cache"), "path": tmp_path / "package"}
+    options = {**NO_FOLDER, "HOME": str(tmp_path), "XDG_CACHE_HOME": None}
+    options["path"] = tmp_path / "package"
     for expected in (True, False):
         _, n_compiled, result = run_python(SOFTMAX, **options)
         assert (n_compiled > 0) == expected
@@ -117,16 +117,6 @@ def test_processes_that_fill_one_empty_cache_at_once_agree(tmp_path):
     with ThreadPoolExecutor(3) as pool:
         assert [result for _, _, result in pool.map(run, range(3))] == [RESULT] * 3
     assert run(0)[1:] == [0, RESULT]
-
-
-@pytest.mark.parametrize("ending", ["nbi", "nbc"])
-def test_caches_damaged_while_installed_cost_a_compilation(ending, tmp_path):
-    run_python(SOFTMAX, NUMBA_CACHE_DIR=str(tmp_path))
-    for path in tmp_path.rglob(f"*.{ending}"):
-        path.write_bytes(path.read_bytes()[:33])
-    _, n_compiled, result = run_python(SOFTMAX, NUMBA_CACHE_DIR=str(tmp_path))
-    assert n_compiled > 0
-    assert result == RESULT
 
 
 @pytest.mark.parametrize("file", ["simplex.py", "elementary.py"])
@@ -178,15 +168,6 @@ def test_new_instances_and_layouts_compile_nothing_after_the_first_fit():
     counts = run_python(MANY_FITS)
     assert counts[0][-1] == 1 and counts[-1][-1] > 2
     assert counts[1::2] == counts[::2]
-
-
-COMMAND_LINE = "import sys, sklearn_softkmeans; sys.exit('numba' in sys.modules)"
-
-
-def test_a_command_line_tool_that_only_imports_the_package_does_not_load_numba():
-    command = [sys.executable, "-P", "-c", COMMAND_LINE]
-    environment = {"PYTHONPATH": str(PACKAGE_PATH)}
-    assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == 0
 
 
 # ---------------------------------------------------------------------------------- metadata

@@ -4,7 +4,6 @@ Sources: https://github.com/scikit-learn/scikit-learn/issues/9943,
 https://github.com/facebookresearch/faiss/issues/39, https://github.com/NVIDIA/cuml/issues/226
 """
 
-import pickle
 import sys
 import tracemalloc
 
@@ -18,15 +17,17 @@ from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
 every = pytest.mark.parametrize("make", [SoftKMeans, EntmaxKMeans])
 MIB = 2**20
 
-# Peak memory of the process after each step. Responsibilities would take 4000 MB.
+# Peak memory of the process after each step. Responsibilities would take 2 or 4 GB. (What
+# `resource` knows as the peak includes that of the parent.)
 MANY_CLUSTERS = """
-import json, resource, sys, warnings
+import json, re, warnings
 import numpy as np
 from scipy import sparse
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status = open("/proc/self/status").read()
+    return 1024 * int(re.search(r"VmHWM:\\s*(\\d+) kB", status).group(1))
 
 warnings.simplefilter("ignore")
 make = {name}
@@ -41,17 +42,15 @@ fitted.predict(X)
 fitted.score(X)
 fitted.score_samples(X)
 peaks.append(peak())
-unit = 1 if sys.platform == "darwin" else 1024
-print(json.dumps([unit * n for n in peaks]))
+print(json.dumps(peaks))
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs the resource usage of Unix")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the process files of Linux")
 @pytest.mark.parametrize(
     "name, dtype, is_sparse, sigma",
     [
-        ("SoftKMeans", "float64", False, "0.05"),
-        ("SoftKMeans", "float32", False, "'auto'"),
+        ("SoftKMeans", "float64", False, "'auto'"),
         ("EntmaxKMeans", "float64", True, "0.05"),
     ],
 )
@@ -91,11 +90,3 @@ def test_one_copy_at_most_where_it_is_allowed(make):
     model = make(3, sigma=3.0, init="random", n_init=1, max_iter=3, random_state=0)
     fit_quietly(model, X[:100])
     assert traced_peak(lambda: fit_quietly(model, X)) < 1.5 * X.nbytes
-
-
-@every
-def test_a_fitted_model_keeps_no_rows_and_no_responsibilities(make):
-    X = np.random.RandomState(0).normal(size=(3000, 5))
-    model = make(20, sigma=0.5, max_iter=3, random_state=0)
-    fit_quietly(model, X)
-    assert len(pickle.dumps(model)) < model.cluster_centers_.nbytes + model.labels_.nbytes + 10_000

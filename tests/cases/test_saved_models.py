@@ -32,7 +32,6 @@ MODELS = {
     "hard": EntmaxKMeans(3, sigma=0, init=CENTERS),
     "pipeline": make_pipeline(StandardScaler(), SoftKMeans(3, random_state=0)),
 }
-DTYPES = {"float64": np.float64, "float32": np.float32}
 
 
 def by_joblib(model):
@@ -53,7 +52,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_round_trip_changes_no_bit_and_keeps_no_compiled_code(name, dtype, way):
     rows = X.astype(dtype)
@@ -78,24 +77,23 @@ def test_the_data_are_no_part_of_a_model(container):
     assert len(pickle.dumps(fitted)) < expected + 10_000
 
 
-# Loads a model, where nothing is compiled yet, before the package has been imported.
+# Loads models, where nothing is compiled yet, before the package has been imported.
 ELSEWHERE = """
 import json, pickle, sys
 import numpy as np
-model = pickle.load(open(sys.argv[1] + "/model.pickle", "rb"))
+models = pickle.load(open(sys.argv[1] + "/models.pickle", "rb"))
 rows = np.load(sys.argv[1] + "/rows.npy")
-print(json.dumps([model.transform(rows).tolist(), model.score(rows)]))
+print(json.dumps({name: model.transform(rows).tolist() for name, model in models.items()}))
 """
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_process_without_a_cache_answers_the_same(name, tmp_path):
-    fitted = clone(MODELS[name]).fit(X)
-    (tmp_path / "model.pickle").write_bytes(pickle.dumps(fitted))
+def test_a_process_without_a_cache_answers_the_same(tmp_path):
+    models = {name: clone(model).fit(X) for name, model in MODELS.items()}
+    (tmp_path / "models.pickle").write_bytes(pickle.dumps(models))
     np.save(tmp_path / "rows.npy", X)
-    resp, score = run_python(ELSEWHERE, tmp_path, SKLEARN_SOFTKMEANS_CACHE="0")
-    np.testing.assert_array_equal(resp, fitted.transform(X))
-    assert score == fitted.score(X)
+    found = run_python(ELSEWHERE, tmp_path, SKLEARN_SOFTKMEANS_CACHE="0")
+    for name, model in models.items():
+        np.testing.assert_array_equal(found[name], model.transform(X))
 
 
 @pytest.mark.parametrize("name", ["softmax", "entmax"])
@@ -107,7 +105,7 @@ def test_a_model_of_another_version_says_so_and_works(version, name):
     if version is not None:
         state["_version"] = version
     other = clone(MODELS[name])
-    with pytest.warns(InconsistentVersionWarning, match=version or "before 0.1"):
+    with pytest.warns(InconsistentVersionWarning, match=version or "unknown"):
         other.__setstate__(state)
     assert set(vars(other)) == set(vars(fitted))
     np.testing.assert_array_equal(other.predict_proba(X), fitted.predict_proba(X))

@@ -11,6 +11,7 @@ https://github.com/Wake-T/Wake-T/issues/161
 import importlib
 import multiprocessing
 import os
+import sys
 
 import numba
 import numpy as np
@@ -21,13 +22,13 @@ from threadpoolctl import threadpool_info
 
 import reference
 from models import run_python
-from sklearn_softkmeans import EntmaxKMeans, SoftKMeans, _jit
+from sklearn_softkmeans import EntmaxKMeans, SoftKMeans, _assignment, _jit
 
 every = pytest.mark.parametrize("make", [SoftKMeans, EntmaxKMeans])
 X = reference.blobs(8, n_samples=3000, n_features=10, std=1.0, box=4.0, seed=2)
 
 
-def layer(name, module):
+def layer_or_skip(name, module):
     try:
         importlib.import_module(f"numba.np.ufunc.{module}")
     except ImportError:
@@ -35,7 +36,18 @@ def layer(name, module):
     return name
 
 
-LAYERS = [layer("workqueue", "workqueue"), layer("omp", "omppool"), layer("tbb", "tbbpool")]
+LAYERS = [
+    layer_or_skip(name, module)
+    for name, module in {"workqueue": "workqueue", "omp": "omppool", "tbb": "tbbpool"}.items()
+]
+
+
+@pytest.fixture
+def many_tasks(monkeypatch):
+    """Small data are shared between threads too."""
+    monkeypatch.setattr(_assignment, "_MAX_WIDTH", 32)
+    monkeypatch.setattr(_assignment, "_SERIAL_WORK", 0)
+    monkeypatch.setattr(_jit, "_n_threads", lambda: 3)
 
 
 # ------------------------------------------------------------------- threads of Python
@@ -92,6 +104,7 @@ def test_a_parallel_search_equals_a_serial_one(make, backend):
 
 
 @every
+@pytest.mark.usefixtures("many_tasks")
 def test_searches_within_threads_of_joblib(make):
     def search(seed):
         grid = GridSearchCV(make(4, random_state=seed, max_iter=500), {"sigma": [0.5, 1.0]}, cv=2)
@@ -116,7 +129,7 @@ MANY = reference.blobs(10, n_samples=10_000, n_features=2, std=1.0, box=10.0, se
 @pytest.mark.parametrize("sigma", ["auto", 0])
 @pytest.mark.parametrize("rows, n_clusters, n_init", [(REPORTED, 3, 10), (MANY, 10, 1)])
 def test_a_seed_is_a_result_whatever_the_number_of_threads(
-    rows, n_clusters, n_init, sigma, make, monkeypatch
+    rows, n_clusters, n_init, sigma, make, many_tasks, monkeypatch
 ):
     def fit():
         model = make(n_clusters, sigma=sigma, n_init=n_init, random_state=10, max_iter=500)
@@ -168,7 +181,7 @@ print(json.dumps([len(answers), all(answer == answers[0] for answer in answers)]
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems advise against it")
 def test_children_forked_from_a_thread_or_an_executor_can_fit():
     assert run_python(FORKED_FROM_A_THREAD, NUMBA_NUM_THREADS="3") == [5, True]
 
@@ -192,6 +205,7 @@ def settings():
 
 
 @every
+@pytest.mark.usefixtures("many_tasks")
 def test_a_fit_leaves_the_settings_of_threads_alone(make):
     before = settings()
     fitted = make(4, random_state=0).fit(X)
@@ -210,9 +224,9 @@ if {first!r} == "numba":
 import numpy as np
 from sklearn_softkmeans import SoftKMeans, _jit
 if {first!r} == "ours":
-    SoftKMeans(2, random_state=0).fit(np.random.RandomState(0).normal(size=(9000, 9)))
+    SoftKMeans(2, random_state=0).fit(np.random.RandomState(0).normal(size=(40_000, 9)))
     numba.set_num_threads(1)
-SoftKMeans(2, random_state=0).fit(np.random.RandomState(0).normal(size=(9000, 9)))
+SoftKMeans(2, random_state=0).fit(np.random.RandomState(0).normal(size=(40_000, 9)))
 print(json.dumps([numba.get_num_threads(), _jit._n_threads(), dict(os.environ) == before]))
 """
 
