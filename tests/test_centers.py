@@ -380,3 +380,11 @@ def test_a_starved_centre_has_its_mean_where_its_exponents_overflow(sigma, weigh
     model = SoftKMeans(2, sigma=sigma, max_iter=1, random_state=0)
     fitted = fit_quietly(model, rows, weight)
     np.testing.assert_array_equal(np.sort(fitted.cluster_centers_.ravel()), [0.0, 1.0])
+
+
+@pytest.mark.parametrize("far", [1e20, 1e60, -1e100])
+def test_a_starved_centre_far_from_all_rows_comes_to_them_at_any_small_sigma(far):
+    rows = np.array([[0.0], [1.0]])
+    model = SoftKMeans(2, sigma=1e-300, init=[[0.0], [far]], max_iter=1)
+    centers = fit_quietly(model, rows).cluster_centers_
+    assert ((centers >= 0) & (centers <= 1)).all()
