@@ -234,7 +234,8 @@ class Problem:
         weights = _read_only(np.empty(0) if self.sample_weight is None else self.weights)
         with nullcontext() if self.is_sparse else one_blas_thread():
             rows = self._rows(model.bias.dtype, width)
-            pass_over_rows(n_tasks, width, rows, weights, model, map_of(self.alpha), outputs)
+            shape = self.n_samples, int(not self.is_sparse), width
+            pass_over_rows(n_tasks, *shape, rows, weights, model, map_of(self.alpha), outputs)
         if outputs.totals[:, 2].any():
             raise ValueError(
                 "The squared distances between X and the cluster centers overflow "
@@ -273,6 +274,7 @@ class Problem:
             hard=sigma == 0,
             margin=margin,
             rounding=rounding,
+            largest_error=float(0.25 * rounding * np.finfo(dtype).max),
             break_ties=break_ties,
             tolerance=tolerance,
         )

@@ -34,7 +34,8 @@ class Model(NamedTuple):
     hard: bool  # sigma = 0: the map is not used
     margin: float  # a row is hard where the two best scores differ by so much
     rounding: float  # error of a score is at most rounding * g * (|x| radius + radius^2 / 2)
-    break_ties: bool  # scores that are equal to rounding are computed from differences
+    largest_error: float  # where the bound is larger, scores may have overflowed
+    break_ties: bool  # labels or shares are wanted: near ties and distances are computed exactly
     tolerance: float  # error that is allowed in a responsibility; relative in d^2, four times that
 
 
@@ -167,18 +168,16 @@ def refine_scores(
                 closest = sq_distance_j
                 nearest = j
     reference = nearest
-    lowest = 0.0
-    for s in range(n_candidates):
-        j = candidates[s]
-        lag = sq_distance_lag(rows, i, model.points, j, reference) if j != reference else 0.0
-        z[j, c] = -0.5 * model.precision * lag
-        # The squares were equal to rounding, or the row is tied: then the first is the nearest.
-        if lag < lowest or (lag == lowest and j < nearest):
-            lowest = lag
-            nearest = j
-    if nearest != reference:  # from the start: differences of scores that overflow are NaN
+    for _ in range(n_candidates):  # again if squares were equal to rounding, or the row is tied
+        lowest = 0.0
         for s in range(n_candidates):
             j = candidates[s]
-            lag = sq_distance_lag(rows, i, model.points, j, nearest) if j != nearest else 0.0
+            lag = sq_distance_lag(rows, i, model.points, j, reference) if j != reference else 0.0
             z[j, c] = -0.5 * model.precision * max(lag, 0.0)
-    return nearest, closest
+            if lag < lowest or (lag == lowest and j < nearest):  # among equals, the first
+                lowest = lag
+                nearest = j
+        if nearest == reference:
+            break
+        reference = nearest  # differences to the former one might have overflowed
+    return reference, closest

@@ -85,7 +85,7 @@ def _entmax15_chunk(projection, z, width, peak, value, work, total):
     zero, one = z.dtype.type(0.0), z.dtype.type(1.0)
     n_clusters = z.dtype.type(z.shape[0])
     _start_threshold(0.5, 1.0 / math.sqrt(z.shape[0]), z, width, peak, threshold)
-    rounding = z.dtype.type(2 * np.finfo(z.dtype).eps)
+    rounding = z.dtype.type(2.0 * (2.0**-52 if z.itemsize == 8 else 2.0**-23))
     for i in range(width):
         moving[i] = one
     for _ in range(_MAX_PASSES):
@@ -152,7 +152,7 @@ def _start_threshold(scale, uniform, z, width, peak, threshold):
             threshold[i] += y
     share = z.dtype.type(1.0 / z.shape[0])
     # A little to the left, for the rounding of the mean.
-    start = z.dtype.type(uniform + 2 * z.shape[0] * np.finfo(z.dtype).eps)
+    start = z.dtype.type(uniform + 2 * z.shape[0] * (2.0**-52 if z.itemsize == 8 else 2.0**-23))
     for i in range(width):
         threshold[i] = max(threshold[i] * share - start, zero)
 
@@ -162,7 +162,7 @@ def _sparsemax_chunk(projection, z, width, peak, value, work, total):
     threshold, mass, count = work[0], work[1], work[2]
     zero, half, one = z.dtype.type(0.0), z.dtype.type(0.5), z.dtype.type(1.0)
     _start_threshold(1.0, 1.0 / z.shape[0], z, width, peak, threshold)
-    rounding = z.dtype.type(2 * np.finfo(z.dtype).eps)
+    rounding = z.dtype.type(2.0 * (2.0**-52 if z.itemsize == 8 else 2.0**-23))
     for _ in range(_MAX_PASSES):
         for i in range(width):
             mass[i] = zero

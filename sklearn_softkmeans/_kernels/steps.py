@@ -57,19 +57,6 @@ class Chunk(NamedTuple):
 # ------------------------------------------------------------ what differs for dense and sparse
 
 
-def _dense_count(rows):
-    return rows.X.shape[0], 1
-
-
-def _sparse_count(rows):
-    return rows.indptr.shape[0] - 1, 0
-
-
-@by_type({DenseRows: _dense_count, SparseRows: _sparse_count})
-def _count(rows):
-    """Number of rows, and 1 where they are dense."""
-
-
 def _dense_block(rows, start, count, block, norms):
     if rows.blocks.shape[0] > 0:
         end = start + norms.shape[0]
@@ -138,6 +125,8 @@ def pass_over_rows(
     first,  # IN   tasks first .. last - 1 of n_tasks are run
     last,
     n_tasks,  # IN   number of groups of chunks
+    n_samples,  # IN   number of rows
+    n_dense,  # IN   1 if they are dense, else 0
     width,  # IN   rows in a chunk
     rows,  # IN   Rows
     weights,  # IN   (n_samples,) or empty for unit weights
@@ -145,7 +134,6 @@ def pass_over_rows(
     projection,  # IN   one of the maps of simplex.py
     outputs,  # OUT  Outputs
 ):
-    n_samples, n_dense = _count(rows)
     n_chunks = (n_samples + width - 1) // width
     n_clusters, n_features = model.points.shape
     real, double = model.bias.dtype, model.norms.dtype  # of one type where both are double
@@ -183,7 +171,7 @@ def pass_over_rows(
                     _gather_soft_rows(count, model, chunk)
                 n_mapped = width if all_soft else n_soft
                 project_chunk(projection, chunk.z, n_mapped, chunk.best, chunk.second, work, total)
-            _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, task)
+            _write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
             if outputs.sums.shape[0] > 0:
                 sums, mass = outputs.sums[task], outputs.mass[task]
                 equal = weights.shape[0] == 0 and count == width
@@ -200,22 +188,20 @@ def _measure_rows(weights, start, count, norms, model, chunk):
     constant = 0.5 * factor * model.radius
     twice = 2.0 / model.precision
     relative = 0.5 / (model.precision * model.tolerance)
-    # Products of at most g |x| radius: beyond this they may have overflowed.
-    largest = 0.25 * model.rounding * np.finfo(chunk.z.dtype).max
     n_soft = 0
     n_sure = 0
     for i in range(norms.shape[0]):
         norm = np.float64(norms[i])
         best = np.float64(chunk.best[i])
         error = factor * math.sqrt(norm) + constant
-        error = error if error < largest else np.inf
+        error = error if error < model.largest_error else np.inf
         lead = best - np.float64(chunk.second[i])
         sq_distance_i = norm - twice * best
         inside = i < count
         clear = _is_clear(model, lead, error)
         soft = (not clear) & (not model.hard)
         sure = clear | (error <= model.tolerance) & (not (model.break_ties & (lead <= 2.0 * error)))
-        sure &= soft | (relative * error <= sq_distance_i)
+        sure &= (soft & (not model.break_ties)) | (relative * error <= sq_distance_i)
         n_soft += inside & soft
         n_sure += inside & sure
         chunk.error[i] = error
@@ -249,7 +235,7 @@ def _mend_rows(rows, start, count, model, chunk, candidates):
             chunk.best[i] = 0.0
             if model.hard:
                 chunk.lead[i] = -_second(chunk.z, i)
-        elif (clear or model.hard) and not relative * error <= sq_distance_i:
+        elif (clear or model.hard or model.break_ties) and not relative * error <= sq_distance_i:
             j = chunk.nearest[i]
             chunk.objective[i] = sq_distance(rows, start + i, model.points, model.norms, j)
 
@@ -296,10 +282,14 @@ def _second(z, c):
 
 
 @kernel
-def _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, task):
-    """Everything that is wanted for single rows, and the sums of their objectives."""
+def _write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
+    """Everything that is wanted for single rows, and the sums over rows."""
     z = chunk.z
-    twice = 2.0 / model.precision
+    twice = 2.0 / precision
+    inertia = 0.0
+    for i in range(count):
+        # Rows without weight may be anywhere.
+        inertia += chunk.weights[i] * chunk.objective[i] if chunk.weights[i] > 0.0 else 0.0
     if all_soft:
         for i in range(count):
             chunk.objective[i] -= twice * chunk.second[i]
@@ -309,10 +299,11 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, tas
     objective = 0.0
     finite = 0
     for i in range(count):
-        counted = chunk.weights[i] > 0.0  # rows without weight may be anywhere
+        counted = chunk.weights[i] > 0.0
         objective += chunk.weights[i] * chunk.objective[i] if counted else 0.0
         finite += (chunk.objective[i] < np.inf) | (not counted)
     outputs.totals[task, 0] += objective
+    outputs.totals[task, 1] += inertia
     outputs.totals[task, 2] += count - finite
     if outputs.objective.shape[0] > 0:
         for i in range(count):
@@ -334,9 +325,6 @@ def _write_rows(rows, start, count, n_soft, all_soft, model, chunk, outputs, tas
         if outputs.labels.shape[0] > 0:
             label = _argmax(z, c, outputs.responsibilities.dtype) if soft else nearest
             outputs.labels[start + i] = label
-            if outputs.sums.shape[0] > 0 and chunk.weights[i] > 0.0:
-                distance = sq_distance(rows, start + i, model.points, model.norms, nearest)
-                outputs.totals[task, 1] += chunk.weights[i] * distance
 
 
 @kernel
