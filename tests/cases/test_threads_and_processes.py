@@ -237,14 +237,10 @@ def test_the_number_set_in_numba_holds_whoever_comes_first(first):
     assert run_python(code, NUMBA_NUM_THREADS="3") == [1, 1, True]
 
 
-def threads_in_a_worker():
-    return _jit._n_threads()
-
-
 @pytest.mark.parametrize("inner", [1, 2])
 def test_workers_of_loky_take_no_more_threads_than_they_are_given(inner):
     with parallel_config("loky", n_jobs=2, inner_max_num_threads=inner):
-        assert set(Parallel()(delayed(threads_in_a_worker)() for _ in range(4))) == {inner}
+        assert set(Parallel()(delayed(_jit._n_threads)() for _ in range(4))) == {inner}
 
 
 INTERRUPTED = """
