@@ -75,24 +75,24 @@ class BaseSoftKMeans(
         # More threads of BLAS would round differently, and spin between the passes; what underflows
         # is nothing beside the rest.
         with one_blas_thread(), np.errstate(under="ignore"):
-            given = 0.0 if isinstance(self.sigma, str) else float(self.sigma)
+            given = None if isinstance(self.sigma, str) else float(self.sigma)
             problem = problem_for_fit(
-                X, sample_weight, self._alpha, sigma=given, resident=self.copy_x
+                X, sample_weight, self._alpha, sigma=given or 0.0, resident=self.copy_x
             )
-            solution, sigma = self._best_run(problem, init, self._n_runs())  # in the frame
-            self._store(problem, solution, sigma)
+            solution, sigma = self._best_run(problem, init, self._n_runs(), given)
+            self._store(problem, solution, sigma * problem.unit if given is None else given)
         self._warn()
         return self
 
-    def _best_run(self, problem, init, n_runs):
+    def _best_run(self, problem, init, n_runs, given):
         """The run with the lowest objective, and the temperature of all runs in the frame."""
         random_state = check_random_state(self.random_state)
-        sigma, best, lowest = None, None, np.inf
+        sigma = None if given is None else given / problem.unit
+        best, lowest = None, np.inf
         for run in range(n_runs):
             centers = self._start(problem, init, random_state)
             if sigma is None:
-                auto = isinstance(self.sigma, str)
-                sigma = auto_sigma(problem, centers) if auto else float(self.sigma) / problem.unit
+                sigma = auto_sigma(problem, centers)
             solution = self._solve(problem, centers, sigma, run)
             if n_runs == 1:
                 return solution, sigma
@@ -143,14 +143,13 @@ class BaseSoftKMeans(
     def _store(self, problem, solution, sigma):
         """Set the fitted attributes, all of them at the final centers as they are stored."""
         self.cluster_centers_ = problem.out_of_frame(solution.centers).astype(problem.X.dtype)
-        auto = isinstance(self.sigma, str)
-        self.sigma_ = float(sigma * problem.unit if auto else self.sigma)
+        self.sigma_ = float(sigma)
         final, centers, sigma_ = self._in_frame(problem.X, self._alpha, problem.sample_weight)
         with np.errstate(over="ignore", invalid="ignore"):  # reported below
             result = final.assign(centers, sigma_)
-            self.objective_path_ = monotone(
-                problem, sigma, self.cluster_centers_, [*solution.objective_path, result.objective]
-            )
+            path = [*solution.objective_path, result.objective]
+            in_frame = sigma / problem.unit
+            self.objective_path_ = monotone(problem, in_frame, self.cluster_centers_, path)
         self.labels_ = result.labels
         self.inertia_ = result.inertia
         self.cluster_mass_ = result.mass

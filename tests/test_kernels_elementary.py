@@ -19,10 +19,15 @@ def _exp_all(x, result):
         result[i] = exp(x[i])
 
 
-def exp_all(x):
+def over_all(entry, x):
+    """Results of a compiled loop over x."""
     result = np.empty_like(x)
-    _exp_all(x, result)
+    entry(x, result)
     return result
+
+
+def exp_all(x):
+    return over_all(_exp_all, x)
 
 
 @dtypes
@@ -67,9 +72,7 @@ def _log_all(x, result):
 
 
 def log_all(x):
-    result = np.empty_like(x)
-    _log_all(x, result)
-    return result
+    return over_all(_log_all, x)
 
 
 def test_error_of_the_logarithm_is_rounding_over_the_whole_range():
