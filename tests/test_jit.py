@@ -1,5 +1,6 @@
 """Compiling, the cache of compiled code, and threads."""
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 import numba
 import numpy as np
 import pytest
+from numba.core.event import Listener, install_listener
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -100,6 +102,40 @@ def test_without_the_compiler_functions_are_left_alone(decorate, monkeypatch):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     assert decorate(_sum_of) is _sum_of
     assert _jit.threaded(_sum_of).kernel is _sum_of
+
+
+class _Collector(Listener):
+    """Whether garbage is collected while numba compiles."""
+
+    def __init__(self):
+        self.enabled = []
+
+    def on_start(self, event):
+        self.enabled.append(gc.isenabled())
+
+    on_end = on_start
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("fails", [False, True])
+def test_garbage_waits_until_a_function_is_compiled(fails, enabled, monkeypatch):
+    monkeypatch.setenv("SKLEARN_SOFTKMEANS_CACHE", "0")
+    function = _jit.entry(_sum_of)
+    listener = _Collector()
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with install_listener("numba:compile", listener):
+            if fails:
+                with pytest.raises(numba.TypingError):
+                    function(object())
+            else:
+                assert function(np.arange(4.0)) == 6.0
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert not any(listener.enabled)
+    assert fails or listener.enabled
 
 
 # --------------------------------------------------------------------------------- cache
