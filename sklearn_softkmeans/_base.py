@@ -287,22 +287,34 @@ class BaseSoftKMeans(
         return problem.labels(centers, sigma)
 
     def predict_proba(self, X):
-        """Responsibilities of the clusters for each row.
+        """Responsibilities of the clusters for each row, of dense X: see `transform` for sparse X.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features)
             Rows to assign.
 
         Returns
         -------
         responsibilities : ndarray of shape (n_samples, n_clusters)
             Share of each cluster in each row, in the precision of X; rows sum to one.
+
+        Raises
+        ------
+        ValueError
+            If X is sparse.
         """
+        # scikit-learn's common checks take whatever has this method and admits sparse X for a
+        # classifier, and expect as many columns as they have classes.
+        if issparse(X):
+            raise ValueError(
+                "predict_proba takes no sparse X. Use transform, which returns the same "
+                "responsibilities."
+            )
         return self._responsibilities(X)
 
     def transform(self, X):
-        """Responsibilities of the clusters for each row, the same as `predict_proba`.
+        """Responsibilities of the clusters for each row; `predict_proba` of dense X is the same.
 
         Parameters
         ----------

@@ -180,9 +180,9 @@ def test_single_precision_is_used_where_its_rounding_is_harmless():
 def test_the_precision_of_a_prediction_does_not_depend_on_the_rows():
     near, far = X.astype(np.float32), (1e3 * X).astype(np.float32)
     fitted = SoftKMeans.from_centers(X[:4], sigma=2.0)
-    expected = fitted.predict_proba(near), fitted.score_samples(near)
+    expected = fitted.transform(near), fitted.score_samples(near)
     together = np.vstack([far, near, far])
-    np.testing.assert_array_equal(fitted.predict_proba(together)[150:300], expected[0])
+    np.testing.assert_array_equal(fitted.transform(together)[150:300], expected[0])
     np.testing.assert_array_equal(fitted.score_samples(together)[150:300], expected[1])
 
 

@@ -156,7 +156,7 @@ def test_frames_go_in_and_come_out(make, library):
     expected = getattr(StandardScaler().fit(frame), "feature_names_in_", None)
     assert library == "polars" or list(expected) == NAMES
     np.testing.assert_array_equal(getattr(estimator, "feature_names_in_", None), expected)
-    np.testing.assert_array_equal(out.to_numpy(), estimator.predict_proba(frame))
+    np.testing.assert_array_equal(out.to_numpy(), estimator.transform(frame))
     estimator.predict(frame)
     estimator.score(frame)
     estimator.score_samples(frame)
@@ -241,7 +241,7 @@ def test_a_pickle_is_small_plain_and_answers_the_same(make, protocol):
     # Labels are part of the model, as in KMeans; the data and memberships are not.
     assert len(blob) < fitted.labels_.nbytes + fitted.cluster_centers_.nbytes + 10_000
     again = pickle.loads(blob)
-    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
     assert again.score(X) == fitted.score(X)
     unfitted = pickle.dumps(make(3), protocol)
     assert b"numba" not in unfitted
@@ -265,10 +265,10 @@ def test_a_saved_model_is_loaded_by_another_process(tmp_path):
         "import joblib, numpy as np, sys\n"
         "model = joblib.load(sys.argv[1] + '/model.joblib')\n"
         "rows = np.load(sys.argv[1] + '/rows.npy')\n"
-        "np.save(sys.argv[1] + '/answer.npy', model.predict_proba(rows))\n"
+        "np.save(sys.argv[1] + '/answer.npy', model.transform(rows))\n"
     )
     run_python(code, tmp_path)
-    np.testing.assert_array_equal(np.load(tmp_path / "answer.npy"), fitted.predict_proba(X))
+    np.testing.assert_array_equal(np.load(tmp_path / "answer.npy"), fitted.transform(X))
 
 
 # -------------------------------------------------------------- read-only memory
@@ -379,7 +379,7 @@ def test_sparse_data_are_never_made_dense(make, monkeypatch):
     )
     rows = sparse.csr_array(entries, shape=(2000, 3000))
     fitted = fit_quietly(make(6, random_state=0), rows)
-    fitted.predict_proba(rows)
+    fitted.transform(rows)
     fitted.score(rows)
     assert max(n_rows) <= 6 + 4
     assert sum(n_rows) <= 100

@@ -279,7 +279,7 @@ def test_responsibilities_are_exact_to_rounding(case, sigma, alpha):
     sigma = length(sigma, case)
     with no_warnings():
         fitted = at_centers(alpha, centers, sigma)
-        resp = fitted.predict_proba(X)
+        resp = fitted.transform(X)
         labels = fitted.predict(X)
     assert resp.dtype == X.dtype
     sq_distances = exact_sq_distances(X, centers)
@@ -436,7 +436,7 @@ def test_fits_that_find_their_own_start_and_sigma_are_finite(case, alpha, init, 
     if fitted is None:
         return
     with no_warnings():
-        resp = fitted.predict_proba(X)
+        resp = fitted.transform(X)
         found = fitted.score(X)
     assert fitted.sigma_ > 0
     # No centre is outside the rows that count, but for rounding.
@@ -492,10 +492,10 @@ def test_other_types_give_the_bits_of_float64(alpha, container, name):
     with no_warnings():
         fitted = model(alpha, 3, random_state=0).fit(other)
         expected = model(alpha, 3, random_state=0).fit(same)
-        resp = fitted.predict_proba(other)
+        resp = fitted.transform(other)
     assert resp.dtype == fitted.cluster_centers_.dtype == np.float64
     np.testing.assert_array_equal(fitted.cluster_centers_, expected.cluster_centers_)
-    np.testing.assert_array_equal(resp, expected.predict_proba(same))
+    np.testing.assert_array_equal(resp, expected.transform(same))
     np.testing.assert_array_equal(fitted.labels_, expected.labels_)
     assert fitted.objective_ == expected.objective_
     assert fitted.score(other) == expected.score(same)

@@ -7,23 +7,11 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import (
-    check_estimator_sparse_array,
-    check_estimator_sparse_matrix,
-    parametrize_with_checks,
-)
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
 from models import at_centers, fit_quietly, model
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
-
-# After predict_proba on sparse X these two ask for the tags and the shape of a classifier: no
-# clusterer that has the method and takes sparse X can pass. Without it they pass, see below.
-REASON = "reads classifier_tags of whatever has predict_proba"
-EXPECTED_FAILED_CHECKS = {
-    "check_estimator_sparse_array": REASON,
-    "check_estimator_sparse_matrix": REASON,
-}
 
 CHECKED = [
     SoftKMeans(),
@@ -49,19 +37,9 @@ WEIGHT = reference.weights(len(IRIS))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(CHECKED, expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS)
+@parametrize_with_checks(CHECKED)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("Estimator", [SoftKMeans, EntmaxKMeans])
-@pytest.mark.parametrize("check", [check_estimator_sparse_array, check_estimator_sparse_matrix])
-def test_the_checks_of_sparse_input_pass_without_probabilities(Estimator, check):
-    class WithoutProbabilities(Estimator):
-        predict_proba = property()  # hasattr is false
-
-    check("WithoutProbabilities", WithoutProbabilities())
 
 
 def test_parameters_and_their_defaults():
@@ -128,7 +106,7 @@ def test_an_early_stop_leaves_labels_and_sums_of_the_returned_centres(alpha, max
     energy = reference.free_energy(IRIS, centers, 0.5, alpha)
     assert fitted.objective_ == pytest.approx(energy, rel=1e-10)
     assert fitted.inertia_ == pytest.approx(reference.distortion(IRIS, centers), rel=1e-10)
-    mass = fitted.predict_proba(IRIS).sum(axis=0)
+    mass = fitted.transform(IRIS).sum(axis=0)
     np.testing.assert_allclose(fitted.cluster_mass_, mass, rtol=1e-10)
 
 
@@ -162,7 +140,7 @@ def test_all_ways_to_the_same_answer_agree(alpha, sigma, dtype, container):
     X = container(IRIS.astype(dtype))
     estimator = model(alpha, 3, sigma=sigma, random_state=0)
     fitted = clone(estimator).fit(X, sample_weight=WEIGHT)
-    resp = fitted.predict_proba(X)
+    resp = fitted.transform(X)
     assert resp.dtype == dtype
     assert fitted.predict(X).dtype == np.int32
     np.testing.assert_array_equal(fitted.predict(X), fitted.labels_)
@@ -182,7 +160,7 @@ def test_responsibilities_equal_the_reference(alpha, sigma):
     rng = np.random.RandomState(0)
     X, centers = rng.normal(size=(300, 4)), rng.normal(size=(7, 4))
     fitted = at_centers(alpha, centers, sigma)
-    resp = fitted.predict_proba(X)
+    resp = fitted.transform(X)
     expected = reference.responsibilities(X, centers, sigma, alpha)
     np.testing.assert_allclose(resp, expected, rtol=0, atol=1e-9)
     np.testing.assert_allclose(resp.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -195,7 +173,7 @@ def test_label_is_the_largest_share_on_many_random_rows(alpha):
     X, centers = rng.normal(size=(5000, 3)), rng.normal(size=(9, 3))
     for sigma in (0.05, 0.5, 5.0):
         fitted = at_centers(alpha, centers, sigma)
-        resp = fitted.predict_proba(X)
+        resp = fitted.transform(X)
         np.testing.assert_array_equal(fitted.predict(X), resp.argmax(axis=1))
 
 
@@ -207,11 +185,11 @@ def test_a_row_is_answered_alike_alone_and_in_a_batch(alpha, dtype):
     error = 1e-12 if dtype == np.float64 else 1e-6
     for sigma in (2.0, 30.0):
         fitted = at_centers(alpha, X[:6].copy(), sigma)
-        together = fitted.predict_proba(X)
+        together = fitted.transform(X)
         scores = fitted.score_samples(X)
         for row in (0, 5, 63, 64, 255, 256, 699):
             alone = X[row : row + 1]
-            resp = fitted.predict_proba(alone)[0]
+            resp = fitted.transform(alone)[0]
             np.testing.assert_allclose(resp, together[row], rtol=0, atol=error)
             assert fitted.score_samples(alone)[0] == pytest.approx(scores[row], rel=error)
 
@@ -271,7 +249,7 @@ def test_from_centers_predicts_without_a_fit(alpha, dtype):
     np.testing.assert_array_equal(fitted.cluster_centers_, centers)
     X = IRIS.astype(dtype)
     expected = reference.responsibilities(X, centers, 0.7, alpha)
-    np.testing.assert_allclose(fitted.predict_proba(X), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(fitted.transform(X), expected, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(fitted.predict(X), expected.argmax(axis=1))
     assert np.isfinite(fitted.score(X))
     assert list(fitted.get_feature_names_out()) == [
@@ -329,7 +307,7 @@ def test_scaling_data_and_sigma_scales_the_centres_alone(alpha, factor, sigma):
     np.testing.assert_array_equal(other.labels_, one.labels_)
     np.testing.assert_allclose(other.cluster_centers_, factor * one.cluster_centers_, rtol=1e-9)
     np.testing.assert_allclose(
-        other.predict_proba(factor * IRIS), one.predict_proba(IRIS), rtol=0, atol=1e-9
+        other.transform(factor * IRIS), one.transform(IRIS), rtol=0, atol=1e-9
     )
     assert other.objective_ == pytest.approx(factor**2 * one.objective_, rel=1e-9)
 
@@ -347,9 +325,18 @@ def test_translating_the_data_translates_the_centres_alone(alpha, offset):
         other.cluster_centers_ - offset, one.cluster_centers_, rtol=0, atol=1e-8
     )
     np.testing.assert_allclose(
-        other.predict_proba(X + offset), one.predict_proba(X), rtol=0, atol=1e-7
+        other.transform(X + offset), one.transform(X), rtol=0, atol=1e-7
     )
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
+
+
+@every
+def test_probabilities_of_dense_rows_are_the_features_and_sparse_rows_name_the_remedy(make):
+    fitted = make(3, random_state=0).fit(IRIS)
+    np.testing.assert_array_equal(fitted.predict_proba(IRIS), fitted.transform(IRIS))
+    for container in (sparse.csr_array, sparse.csr_matrix, sparse.coo_array):
+        with pytest.raises(ValueError, match=r"predict_proba takes no sparse X\. Use transform"):
+            fitted.predict_proba(container(IRIS))
 
 
 # ----------------------------------------------------------------- fitted or not
@@ -381,7 +368,7 @@ def test_asking_does_not_change_the_model(make):
         for name, value in vars(fitted).items()
         if name.endswith("_") and not callable(value)
     }
-    answers = [fitted.predict_proba(IRIS[:1]) for _ in range(5)]
+    answers = [fitted.transform(IRIS[:1]) for _ in range(5)]
     for answer in answers[1:]:
         np.testing.assert_array_equal(answer, answers[0])
     fitted.predict(IRIS)
@@ -409,10 +396,10 @@ def test_data_of_another_dtype_is_answered_like_the_cast_data(make, dtype, other
     fitted = make(3, sigma=2.0, random_state=0).fit(X.astype(dtype))
     rows = X.astype(other)
     expected = other if other == np.float32 else np.float64
-    assert fitted.predict_proba(rows).dtype == expected
+    assert fitted.transform(rows).dtype == expected
     np.testing.assert_array_equal(fitted.predict(rows), fitted.labels_)
     np.testing.assert_allclose(
-        fitted.predict_proba(rows), fitted.predict_proba(X.astype(dtype)), rtol=0, atol=1e-6
+        fitted.transform(rows), fitted.transform(X.astype(dtype)), rtol=0, atol=1e-6
     )
     assert fitted.score(rows) == pytest.approx(fitted.score(X.astype(dtype)), rel=1e-5)
 
@@ -426,7 +413,7 @@ def test_a_single_cluster_is_the_weighted_mean(make, n_samples):
         fitted = make(1, sigma=sigma, random_state=0).fit(X, sample_weight=weight)
         mean = np.average(X, axis=0, weights=weight)
         np.testing.assert_allclose(fitted.cluster_centers_, mean[None], rtol=1e-12, atol=1e-14)
-        np.testing.assert_array_equal(fitted.predict_proba(X), 1.0)
+        np.testing.assert_array_equal(fitted.transform(X), 1.0)
         np.testing.assert_array_equal(fitted.labels_, 0)
         assert np.isfinite(fitted.objective_)
         assert fitted.n_iter_ <= 2

@@ -109,7 +109,7 @@ def test_a_sigma_whose_square_underflows_is_kmeans(alpha, sigma):
     expected, _ = kmeans(X, start)
     fitted = model(alpha, 3, sigma=sigma, init=start)
     assert_same(fitted.fit(X), expected)
-    np.testing.assert_array_equal(fitted.predict_proba(X), reference.one_hot(expected.labels_, 3))
+    np.testing.assert_array_equal(fitted.transform(X), reference.one_hot(expected.labels_, 3))
     assert np.isfinite(fitted.objective_path_).all()
 
 

@@ -51,7 +51,7 @@ def test_the_distortion_is_that_of_kmeans_from_the_same_start(make, name, n_clus
 def test_some_rows_are_shared_and_most_are_not(make, name, n_clusters):
     X = standardised(name)
     fitted = make(n_clusters, random_state=0).fit(X)
-    shared = fitted.predict_proba(X).max(axis=1) < 0.99
+    shared = fitted.transform(X).max(axis=1) < 0.99
     assert 0 < shared.mean() < 0.35
 
 
@@ -92,7 +92,7 @@ def test_the_value_scales_with_the_data(make, factor):
     np.testing.assert_array_equal(one.labels_, other.labels_)
     assert one.n_iter_ == other.n_iter_
     np.testing.assert_allclose(
-        one.predict_proba(IRIS), other.predict_proba(factor * IRIS), rtol=0, atol=1e-9
+        one.transform(IRIS), other.transform(factor * IRIS), rtol=0, atol=1e-9
     )
 
 
@@ -104,4 +104,4 @@ def test_data_without_spread_get_a_finite_value(make, dtype):
     assert np.isfinite(fitted.sigma_)
     assert fitted.sigma_ >= 0
     np.testing.assert_array_equal(fitted.cluster_centers_, [[7.25, 7.25]])
-    np.testing.assert_array_equal(fitted.predict_proba(rows), 1)
+    np.testing.assert_array_equal(fitted.transform(rows), 1)

@@ -148,7 +148,7 @@ def test_merged_centres_warn_once_with_number_sigma_and_remedy(alpha):
     for part in ("1", "4", "25", "sigma"):
         assert part in message
     np.testing.assert_allclose(
-        estimator.predict_proba(rows), np.full((60, 4), 0.25), rtol=0, atol=1e-3
+        estimator.transform(rows), np.full((60, 4), 0.25), rtol=0, atol=1e-3
     )
 
 

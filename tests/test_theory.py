@@ -31,7 +31,7 @@ def package_f(alpha, X, centers, sigma, weight=None):
 
 
 def package_l(alpha, X, centers, sigma, weight):
-    resp = at_centers(alpha, centers, sigma).predict_proba(X)
+    resp = at_centers(alpha, centers, sigma).transform(X)
     return weight @ (resp * reference.sq_distances(X, centers)).sum(axis=1)
 
 
@@ -140,7 +140,7 @@ def test_statement_2_cooling_raises_f_and_lowers_l_to_the_distortion(alpha):
 def test_statement_3_the_step_is_the_gradient_step_of_f(alpha, sigma):
     """grad_j F = 2 N_j (mu_j - m_j), and one iteration lands on the means m_j."""
     X, weight, centers = problem(3)
-    resp = at_centers(alpha, centers, sigma).predict_proba(X)
+    resp = at_centers(alpha, centers, sigma).transform(X)
     mass = weight @ resp
     assert (mass > 0).all()
     means = one_step(alpha, X, centers, sigma, weight).cluster_centers_
@@ -216,7 +216,7 @@ def test_statement_5_one_hot_exactly_from_the_gap_on(alpha):
     x = 1.0
     for factor, hard in ((0.98, False), (1.02, True)):
         centers = np.array([[0.0], [x + np.sqrt(x**2 + factor * margin)]])
-        resp = at_centers(alpha, centers, 0.7).predict_proba([[x]])
+        resp = at_centers(alpha, centers, 0.7).transform([[x]])
         assert (resp[0, 1] == 0.0) == hard
         assert (resp[0, 0] == 1.0) == hard
 
@@ -230,7 +230,7 @@ def test_statement_5_a_kmeans_solution_is_a_fixed_point_below_hard_sigma(alpha):
     sigma = 0.999 * reference.hard_sigma(gap, alpha)
     fitted = model(alpha, 3, sigma=sigma, init=centers).fit(X)
     np.testing.assert_allclose(fitted.cluster_centers_, centers, rtol=0, atol=1e-12)
-    resp = fitted.predict_proba(X)
+    resp = fitted.transform(X)
     np.testing.assert_array_equal(resp, reference.one_hot(solution.labels_, 3))
     weighted = (resp * reference.sq_distances(X, centers)).sum()
     assert fitted.objective_ == pytest.approx(solution.inertia_, rel=1e-12)
@@ -238,7 +238,7 @@ def test_statement_5_a_kmeans_solution_is_a_fixed_point_below_hard_sigma(alpha):
     assert weighted == pytest.approx(solution.inertia_, rel=1e-12)
     # Above it at least one row is shared.
     softer = at_centers(alpha, centers, 1.01 * reference.hard_sigma(gap, alpha))
-    assert (softer.predict_proba(X).max(axis=1) < 1.0).any()
+    assert (softer.transform(X).max(axis=1) < 1.0).any()
 
 
 # ------------------------------------------------- 6: softmax error falls exponentially
@@ -315,7 +315,7 @@ def test_statement_9_entmax_is_sharper_than_softmax_at_equal_sigma():
     X, _, centers = problem(2)
     for sigma in (0.3, 0.8, 1.5):
         softness = [
-            perplexity(at_centers(alpha, centers, sigma).predict_proba(X))
+            perplexity(at_centers(alpha, centers, sigma).transform(X))
             for alpha in (1.0, 1.25, 1.5, 2.0)
         ]
         assert (np.diff(softness) < -0.01).all()
@@ -340,9 +340,9 @@ def test_statement_10_far_centres_have_no_mass_and_no_influence(alpha):
     squares = reference.sq_distances(X, centers)
     outside = squares >= squares.min(axis=1, keepdims=True) + 2 * sigma**2 / (alpha - 1)
     assert 0.2 < outside.mean() < 0.95
-    resp = at_centers(alpha, centers, sigma).predict_proba(X)
+    resp = at_centers(alpha, centers, sigma).transform(X)
     assert (resp[outside] == 0).all()
     for row in range(0, 60, 10):
         kept = ~outside[row]
-        alone = at_centers(alpha, centers[kept], sigma).predict_proba(X[row : row + 1])
+        alone = at_centers(alpha, centers[kept], sigma).transform(X[row : row + 1])
         np.testing.assert_allclose(alone[0], resp[row, kept], rtol=0, atol=1e-12)

@@ -85,7 +85,7 @@ def test_more_centres_than_distinct_rows_is_told_with_the_number_found(make, sig
         estimator.fit(SEVENTEEN)
     assert estimator.n_distinct_clusters_ < 10
     assert np.isfinite(estimator.cluster_centers_).all()
-    resp = estimator.predict_proba(SEVENTEEN)
+    resp = estimator.transform(SEVENTEEN)
     np.testing.assert_allclose(resp.sum(axis=1), 1, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(estimator.labels_, resp.argmax(axis=1))
 
@@ -100,7 +100,7 @@ def test_as_many_centres_as_distinct_rows_fit_them_all(make):
 @every
 def test_equal_centres_share_equally(make):
     fitted = fit_quietly(make(3, sigma=0.5, init=[[0.0], [0.0], [9.0]]), [[0.0], [0.1], [9.0]])
-    resp = fitted.predict_proba([[0.05], [9.0]])
+    resp = fitted.transform([[0.05], [9.0]])
     assert resp[0, 0] == resp[0, 1] == pytest.approx(0.5, abs=1e-12)
     assert resp[1, 2] == pytest.approx(1.0, abs=1e-12)
 
@@ -119,7 +119,7 @@ def test_constant_data_have_one_cluster(make, init, sigma, value):
         estimator.fit(rows)
     np.testing.assert_array_equal(estimator.cluster_centers_, rows)
     np.testing.assert_array_equal(estimator.labels_, 0)
-    resp = estimator.predict_proba(rows)
+    resp = estimator.transform(rows)
     np.testing.assert_allclose(resp.sum(axis=1), 1, rtol=0, atol=1e-12)
     if sigma == 1.0:
         np.testing.assert_allclose(resp, 0.2, rtol=1e-12)
@@ -135,7 +135,7 @@ def test_constant_data_of_many_columns_have_a_temperature(make, container, n_clu
     rows = container(np.full((40, 30), value))
     fitted = fit_quietly(make(n_clusters, random_state=0), rows)
     np.testing.assert_allclose(fitted.cluster_centers_, value, rtol=1e-14)
-    np.testing.assert_allclose(fitted.predict_proba(rows), 1 / n_clusters, rtol=1e-12)
+    np.testing.assert_allclose(fitted.transform(rows), 1 / n_clusters, rtol=1e-12)
     for number in (fitted.sigma_, fitted.objective_, fitted.inertia_, fitted.score(rows)):
         assert np.isfinite(number)
 

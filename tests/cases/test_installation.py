@@ -65,7 +65,7 @@ with warnings.catch_warnings(record=True) as caught:
     from sklearn_softkmeans import SoftKMeans
     X = np.array([[-1.0], [1.0]])
     fitted = SoftKMeans(2, sigma=0.9, init=X / 2).fit(X)
-    resp = fitted.predict_proba(X)
+    resp = fitted.transform(X)
 print(json.dumps([len(caught), abs(fitted.cluster_centers_).tolist(), resp.sum(axis=1).tolist()]))
 """
 

@@ -26,7 +26,7 @@ every = pytest.mark.parametrize("make", [SoftKMeans, EntmaxKMeans])
 @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
 def test_long_float32_rows_at_a_small_distance(container):
     rows = np.array([[1.0] * 1000, [1.001] * 1000], dtype=np.float32)
-    resp = at_centers(1.0, rows, np.sqrt(5e-4)).predict_proba(container(rows))
+    resp = at_centers(1.0, rows, np.sqrt(5e-4)).transform(container(rows))
     expected = [[0.731077, 0.268923], [0.268923, 0.731077]]
     np.testing.assert_allclose(resp, expected, rtol=0, atol=1e-4)
 
@@ -39,7 +39,7 @@ def test_other_levels_and_lengths_equal_exact_differences(alpha, container, leve
     rows[1] += np.float32(step)
     rows[2, ::2] += np.float32(step)
     sigma = np.sqrt(reference.sq_distances(rows, rows).max() / 2)
-    resp = at_centers(alpha, rows, sigma).predict_proba(container(rows))
+    resp = at_centers(alpha, rows, sigma).transform(container(rows))
     expected = reference.responsibilities(rows, rows.astype(np.float64), sigma, alpha)
     np.testing.assert_allclose(resp, expected, rtol=0, atol=2e-5)
 
@@ -64,7 +64,7 @@ def test_a_fit_on_shifted_rows_is_the_shifted_fit(offset):
     fitted = SoftKMeans(2, sigma=1.0, init=np.array([[0.25], [10.25]]) + offset).fit(rows)
     centers = fitted.cluster_centers_ - offset
     np.testing.assert_allclose(centers, [[0.5], [10.5]], rtol=0, atol=2e-8)
-    resp = fitted.predict_proba(rows)
+    resp = fitted.transform(rows)
     assert resp[1, 0] == pytest.approx(1.0, abs=1e-12)
     assert resp[1, 1] <= 2.8625185805e-20 * (1 + 1e-5)
 
@@ -101,7 +101,7 @@ def test_the_objective_of_float32_rows_far_from_the_origin_never_rises(alpha, co
 def test_close_float32_rows_are_told_apart(alpha, pair):
     rows = np.array(pair, dtype=np.float32)[:, None]
     distance = abs(float(rows[0, 0]) - float(rows[1, 0]))
-    resp = at_centers(alpha, rows, distance / np.sqrt(2)).predict_proba(rows)
+    resp = at_centers(alpha, rows, distance / np.sqrt(2)).transform(rows)
     expected = reference.entmax([[0.0, -1.0], [-1.0, 0.0]], alpha)
     np.testing.assert_allclose(resp, expected, rtol=0, atol=1e-4)
 
@@ -146,7 +146,7 @@ def test_subnormal_float32_rows_are_clustered(alpha, container, sigma):
     np.testing.assert_allclose(
         fitted.cluster_centers_ / 3e-40, expected.cluster_centers_, rtol=0, atol=1e-4
     )
-    np.testing.assert_allclose(fitted.predict_proba(rows).sum(axis=1), 1, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(fitted.transform(rows).sum(axis=1), 1, rtol=0, atol=1e-6)
 
 
 @every

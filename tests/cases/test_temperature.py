@@ -37,7 +37,7 @@ LINE = np.array([[0.0], [1.0]])
     ],
 )
 def test_rows_far_from_all_centres_have_an_answer(alpha, sigma, x, expected):
-    resp = at_centers(alpha, LINE, sigma).predict_proba([[x]])
+    resp = at_centers(alpha, LINE, sigma).transform([[x]])
     np.testing.assert_allclose(resp, [expected], rtol=0, atol=1e-40)
 
 
@@ -47,7 +47,7 @@ def test_rows_on_another_scale_are_predicted(make, dtype):
     rng = np.random.RandomState(0)
     fitted = make(10, random_state=0, tol=1e-2).fit(rng.uniform(size=(500, 10)).astype(dtype))
     far = (50 * rng.uniform(size=(100, 10))).astype(dtype)
-    resp = fitted.predict_proba(far)
+    resp = fitted.transform(far)
     np.testing.assert_allclose(
         resp.sum(axis=1), 1, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-6
     )
@@ -67,7 +67,7 @@ def test_low_temperatures_are_hard_without_a_nan(alpha, dtype, sigma):
     fitted = model(alpha, 3, sigma=sigma, init=places).fit(rows)
     expected = reference.lloyd_run(rows, places)
     np.testing.assert_allclose(fitted.cluster_centers_, expected.centers, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(fitted.predict_proba(rows), reference.one_hot(expected.labels, 3))
+    np.testing.assert_array_equal(fitted.transform(rows), reference.one_hot(expected.labels, 3))
 
 
 def test_a_centre_without_rows_finds_one_at_any_low_temperature():
@@ -81,7 +81,7 @@ def test_a_centre_without_rows_finds_one_at_any_low_temperature():
 @pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
 def test_a_very_high_temperature_gives_equal_shares(alpha):
     rows = reference.blobs(3, n_samples=60)
-    resp = at_centers(alpha, rows[:4].copy(), 1e150).predict_proba(rows)
+    resp = at_centers(alpha, rows[:4].copy(), 1e150).transform(rows)
     np.testing.assert_allclose(resp, 0.25, rtol=0, atol=1e-12)
 
 
@@ -147,7 +147,7 @@ def test_inches_and_centimetres_give_the_same_clusters(alpha, factor):
     inches = model(alpha, 3, sigma=1.1, init=start).fit(rows)
     other = model(alpha, 3, sigma=1.1 * factor, init=start * factor).fit(rows * factor)
     np.testing.assert_allclose(
-        other.predict_proba(rows * factor), inches.predict_proba(rows), rtol=0, atol=1e-9
+        other.transform(rows * factor), inches.transform(rows), rtol=0, atol=1e-9
     )
     np.testing.assert_allclose(
         other.cluster_centers_, factor * inches.cluster_centers_, rtol=1e-8, atol=1e-9 * factor
@@ -171,7 +171,7 @@ def test_repeated_rows_have_bitwise_equal_memberships(make, times):
     fitted = make(2, sigma=0.5, init=rows[[0, 4]]).fit(rows)
     expected = [[1.75, 4.025, 4.025], [5, 1.04, 1.02]]
     np.testing.assert_allclose(fitted.cluster_centers_, expected, rtol=0, atol=1e-6)
-    resp = fitted.predict_proba(rows)
+    resp = fitted.transform(rows)
     np.testing.assert_allclose(resp.sum(axis=1), 1, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(fitted.labels_, np.tile([0] * 4 + [1] * 5, times))
     for row in (4, 7, 8):

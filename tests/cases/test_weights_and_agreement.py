@@ -73,7 +73,7 @@ def test_exact_ties_are_shared_equally_and_labelled_lowest(alpha, centers, sigma
     centers = np.array(centers)
     fitted = at_centers(alpha, centers, sigma)
     rows = np.zeros((37, 2))
-    resp = fitted.predict_proba(rows)
+    resp = fitted.transform(rows)
     assert (resp == resp[0, 0]).all()
     np.testing.assert_allclose(resp, 1 / len(centers), rtol=1e-14)
     np.testing.assert_array_equal(fitted.predict(rows), 0)
@@ -114,7 +114,7 @@ def test_saved_centres_answer_like_the_model_they_came_from(alpha, dtype):
     rows = reference.data("iris").astype(dtype)
     fitted = model(alpha, 3, random_state=0).fit(rows)
     again = at_centers(alpha, fitted.cluster_centers_, fitted.sigma_)
-    np.testing.assert_array_equal(again.predict_proba(rows), fitted.predict_proba(rows))
+    np.testing.assert_array_equal(again.transform(rows), fitted.transform(rows))
     np.testing.assert_array_equal(again.predict(rows), fitted.labels_)
     assert again.score(rows) == fitted.score(rows)
 
@@ -124,8 +124,8 @@ def test_saved_centres_answer_like_the_model_they_came_from(alpha, dtype):
 def test_centres_may_be_replaced_after_the_fit(make, dtype):
     rows = reference.data("iris")
     fitted = make(3, sigma=0.5, random_state=0).fit(rows)
-    expected = fitted.predict_proba(rows)
+    expected = fitted.transform(rows)
     order = [2, 0, 1]
     fitted.cluster_centers_ = np.asfortranarray(fitted.cluster_centers_[order].astype(dtype))
-    np.testing.assert_allclose(fitted.predict_proba(rows), expected[:, order], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(fitted.transform(rows), expected[:, order], rtol=0, atol=1e-5)
     assert np.isfinite(fitted.score(rows))
