@@ -308,8 +308,7 @@ class BaseSoftKMeans(
         # classifier, and expect as many columns as they have classes.
         if issparse(X):
             raise ValueError(
-                "predict_proba takes no sparse X. Use transform, which returns the same "
-                "responsibilities."
+                "predict_proba takes no sparse X. Use transform, which returns the same values."
             )
         return self._responsibilities(X)
 

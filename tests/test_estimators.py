@@ -324,9 +324,7 @@ def test_translating_the_data_translates_the_centres_alone(alpha, offset):
     np.testing.assert_allclose(
         other.cluster_centers_ - offset, one.cluster_centers_, rtol=0, atol=1e-8
     )
-    np.testing.assert_allclose(
-        other.transform(X + offset), one.transform(X), rtol=0, atol=1e-7
-    )
+    np.testing.assert_allclose(other.transform(X + offset), one.transform(X), rtol=0, atol=1e-7)
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
 
 

@@ -147,9 +147,7 @@ def test_merged_centres_warn_once_with_number_sigma_and_remedy(alpha):
     assert estimator.n_distinct_clusters_ == 1
     for part in ("1", "4", "25", "sigma"):
         assert part in message
-    np.testing.assert_allclose(
-        estimator.transform(rows), np.full((60, 4), 0.25), rtol=0, atol=1e-3
-    )
+    np.testing.assert_allclose(estimator.transform(rows), np.full((60, 4), 0.25), rtol=0, atol=1e-3)
 
 
 def test_distinct_centres_are_counted_beyond_rounding():
