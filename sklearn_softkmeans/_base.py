@@ -12,17 +12,16 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._assignment import SMALLEST_SIGMA, for_prediction, one_blas_thread, precision_of
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
-from ._compat import Interval, StrOptions, check_sample_weight, fit_context, validate_parameters
+from ._compat import Interval, StrOptions, fit_context, validate_parameters
 from ._seeding import initial_centers
 from ._solver import monotone, solve_em
+from ._validation import FLOATS, check_initial_centers, check_rows, check_sample_weight
 from ._version import VersionedState
-
-_FLOATS = [np.float64, np.float32]
 
 
 class BaseSoftKMeans(
@@ -64,7 +63,7 @@ class BaseSoftKMeans(
         self : object
             Fitted estimator.
         """
-        X = self._validate(X, reset=True)
+        X = check_rows(self, X, reset=True)
         if X.shape[0] < self.n_clusters:
             raise ValueError(
                 f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}. Ask for fewer "
@@ -120,7 +119,7 @@ class BaseSoftKMeans(
             return initial_centers(problem, self.n_clusters, init, random_state)
         if callable(init):
             init = init(problem.X, self.n_clusters, random_state=random_state)
-            init = self._check_centers(init, problem.n_features)
+            init = check_initial_centers(init, self.n_clusters, problem.n_features)
         return problem.into_frame(init)
 
     def _solve(self, problem, centers, sigma, run):
@@ -190,40 +189,14 @@ class BaseSoftKMeans(
 
     # ------------------------------------------------------------------------ validation
 
-    def _validate(self, X, *, reset):
-        X = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=_FLOATS,
-            order="C",
-            accept_large_sparse=True,
-            reset=reset,
-        )
-        if issparse(X) and not (X.has_canonical_format and X.data.all()):
-            X = X.copy()  # the caller's matrix stays as it is
-            X.sum_duplicates()
-            X.eliminate_zeros()
-        return X
-
     def _validate_init(self, X):
         if isinstance(self.init, str) or callable(self.init):
             return self.init
-        return self._check_centers(self.init, X.shape[1])
-
-    def _check_centers(self, centers, n_features):
-        centers = check_array(centers, dtype=np.float64, input_name="init")
-        expected = (self.n_clusters, n_features)
-        if centers.shape != expected:
-            raise ValueError(
-                f"The shape of the initial centers {centers.shape} does not match "
-                f"(n_clusters, n_features)={expected}."
-            )
-        return centers
+        return check_initial_centers(self.init, self.n_clusters, X.shape[1])
 
     def _validate_fitted(self, X):
         check_is_fitted(self, ["cluster_centers_", "sigma_"])
-        return self._validate(X, reset=False)
+        return check_rows(self, X, reset=False)
 
     def _in_frame(self, X, alpha, sample_weight=None):
         """Rows, centers and sigma in a common frame: (problem, centers, sigma)."""
@@ -431,7 +404,7 @@ class BaseSoftKMeans(
         if isinstance(sigma, str):
             raise ValueError(f"sigma must be a number of at least 0, got {sigma!r}.")
         estimator = cls(sigma=sigma, **params)
-        centers = validate_data(estimator, centers, dtype=_FLOATS, order="C", copy=True)
+        centers = validate_data(estimator, centers, dtype=FLOATS, order="C", copy=True)
         estimator.set_params(n_clusters=len(centers), init=centers.copy())
         validate_parameters(estimator)
         estimator.cluster_centers_ = centers

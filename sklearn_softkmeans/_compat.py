@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight
 __all__ = [
     "Interval",
     "StrOptions",
-    "check_sample_weight",
+    "check_raw_weights",
     "fit_context",
     "validate_parameters",
 ]
@@ -20,19 +20,11 @@ _KNOWN = signature(_check_sample_weight).parameters
 _ZEROS_PASS = {"allow_all_zero_weights": True} if "allow_all_zero_weights" in _KNOWN else {}
 
 
-def check_sample_weight(sample_weight, X):
-    """Weights of all rows as float64, not all zero and of a finite sum; None for unit weights."""
-    if sample_weight is None:
-        return None
-    weights = _check_sample_weight(
+def check_raw_weights(sample_weight, X):
+    """Weights of all rows as float64, finite and at least 0; they may all be zero."""
+    return _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True, **_ZEROS_PASS
     )
-    if not weights.any():
-        raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weights.sum()):
-            raise ValueError("sample_weight must be finite, and its sum too. Scale it down.")
-    return weights
 
 
 def validate_parameters(estimator):

@@ -19,6 +19,7 @@ FLOORS = {
     "_kernels.simplex": 1,
     "_kernels.steps": 2,
     "_compat": 2,
+    "_validation": 3,
     "_assignment": 3,
     "_centers": 3,
     "_seeding": 3,

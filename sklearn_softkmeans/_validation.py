@@ -1,0 +1,52 @@
+"""What rows, weights and centers must be: arrays in, arrays out, or an error that says why."""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from ._compat import check_raw_weights
+
+FLOATS = [np.float64, np.float32]
+
+
+def check_rows(estimator, X, *, reset):
+    """X as the estimator takes it: in its precision, C-contiguous or canonical CSR."""
+    X = validate_data(
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=FLOATS,
+        order="C",
+        accept_large_sparse=True,
+        reset=reset,
+    )
+    if issparse(X) and not (X.has_canonical_format and X.data.all()):
+        X = X.copy()  # the caller's matrix stays as it is
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
+
+
+def check_sample_weight(sample_weight, X):
+    """Weights of all rows as float64, not all zero and of a finite sum; None for unit weights."""
+    if sample_weight is None:
+        return None
+    weights = check_raw_weights(sample_weight, X)
+    if not weights.any():
+        raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            raise ValueError("sample_weight must be finite, and its sum too. Scale it down.")
+    return weights
+
+
+def check_initial_centers(centers, n_clusters, n_features):
+    """Initial centers as a float64 array of the right shape."""
+    centers = check_array(centers, dtype=np.float64, input_name="init")
+    if centers.shape != (n_clusters, n_features):
+        raise ValueError(
+            f"The shape of the initial centers {centers.shape} does not match "
+            f"(n_clusters, n_features)={(n_clusters, n_features)}."
+        )
+    return centers
