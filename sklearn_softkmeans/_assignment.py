@@ -32,7 +32,8 @@ class Statistics(NamedTuple):
 
     sums: np.ndarray  # (n_clusters, n_features)
     mass: np.ndarray  # (n_clusters,)
-    objective: float
+    objective: float  # free energy
+    inertia: float  # squared distances to the nearest centres; equal where all rows are hard
 
 
 class Assignment(NamedTuple):
@@ -169,8 +170,9 @@ class Problem:
     def statistics(self, centers, sigma):
         """E-step of a fit: sums, mass and free energy. All in the frame, sigma too."""
         outputs = self._run(centers, sigma, sums=True)
-        objective = float(outputs.totals[:, 0].sum())
-        return Statistics(_add_in_order(outputs.sums), _add_in_order(outputs.mass), objective)
+        sums, mass = _add_in_order(outputs.sums), _add_in_order(outputs.mass)
+        objective, inertia, _ = outputs.totals.sum(axis=0)
+        return Statistics(sums, mass, float(objective), float(inertia))
 
     def row_objective(self, centers, sigma):
         """Free energy of each row, in the frame; the squared distance where sigma = 0."""

@@ -19,7 +19,7 @@ from ._assignment import SMALLEST_SIGMA, for_prediction, one_blas_thread, precis
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, fit_context, validate_parameters
 from ._seeding import initial_centers
-from ._solver import monotone, solve_em
+from ._solver import monotone, solve
 from ._validation import FLOATS, check_initial_centers, check_rows, check_sample_weight
 from ._version import VersionedState
 
@@ -34,6 +34,7 @@ class BaseSoftKMeans(
         "sigma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "init": [StrOptions({"k-means++", "random"}), callable, "array-like"],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"auto", "em", "anderson", "lbfgs"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "verbose": ["verbose"],
@@ -130,9 +131,10 @@ class BaseSoftKMeans(
                 f"center shift {shift * problem.unit:.3g}"
             )
 
-        return solve_em(
+        return solve(
             problem,
             centers,
+            solver=self.solver,
             sigma=sigma,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -162,7 +164,7 @@ class BaseSoftKMeans(
         self.n_iter_ = solution.n_iter
         self.stop_reason_ = solution.stop_reason
         self.converged_ = solution.stop_reason != "max_iter"
-        distance = solution.distance if self.converged_ else 0.0
+        distance = self.tol * problem.spread if solution.stop_reason == "tol" else 0.0
         self.n_distinct_clusters_ = count_distinct(
             solution.centers, self.cluster_mass_, resolution(problem, distance)
         )

@@ -206,7 +206,7 @@ def _largest_variance(problem):
 
 
 def resolution(problem, distance):
-    """How far apart two centres at most are that are one, `distance` before the fixed point.
+    """How far apart two centres at most are that are one, if up to `distance` off the fixed point.
 
     Merging centres were stopped on their way to the same point, from which they are at most
     `distance` away, and sqrt(2) times as far from each other.

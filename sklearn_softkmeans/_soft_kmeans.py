@@ -43,8 +43,14 @@ class SoftKMeans(BaseSoftKMeans):
         Number of runs from different initial centers, of which the one with the lowest objective
         is kept. "auto" is 1 for "k-means++" and 10 for "random" or a callable; an array always
         means one run.
+    solver : {"auto", "em", "anderson", "lbfgs"}, default="auto"
+        "em" alternates responsibilities and weighted means. "anderson" does the same, and
+        extrapolates from the last steps once they converge steadily: fewer passes over X where
+        convergence is slow, as near a critical `sigma`. An extrapolation that does not lower the
+        objective by what a plain step guarantees is discarded. "lbfgs" minimises the objective by
+        L-BFGS and ends with "anderson". "auto" is "anderson", and "em" where `sigma` is 0.
     max_iter : int, default=300
-        Largest number of iterations of a run, at least 1.
+        Largest number of iterations of a run, at least 1. Each is one pass over X.
     tol : float, default=1e-4
         The iteration stops when the estimated distance of the centers to the fixed point, the
         Frobenius norm over all of them, is at most `tol` times the square root of the total
@@ -70,12 +76,13 @@ class SoftKMeans(BaseSoftKMeans):
     objective_ : float
         Free energy at the final centers, in the squared unit of X.
     objective_path_ : ndarray of shape (n_iter_ + 1,)
-        Free energy at the centers of each E-step, the last value is `objective_`. It never
-        increases; differences within rounding are recorded as equal.
+        Free energy after each pass over X, the last value is `objective_`. It never increases;
+        differences within rounding are recorded as equal, and a pass whose centers were discarded
+        repeats the value before it.
     sigma_ : float
         The temperature that was used.
     n_iter_ : int
-        Number of iterations of the run that was kept.
+        Number of iterations, which are passes over X, of the run that was kept.
     converged_ : bool
         Whether the run ended before `max_iter`.
     stop_reason_ : {"tol", "stagnation", "max_iter"}
@@ -144,6 +151,7 @@ class SoftKMeans(BaseSoftKMeans):
         sigma="auto",
         init="k-means++",
         n_init="auto",
+        solver="auto",
         max_iter=300,
         tol=1e-4,
         verbose=0,
@@ -154,6 +162,7 @@ class SoftKMeans(BaseSoftKMeans):
         self.sigma = sigma
         self.init = init
         self.n_init = n_init
+        self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.verbose = verbose

@@ -1,45 +1,69 @@
 """The iteration: arrays in, a `Solution` out. It knows no estimator."""
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from ._centers import update_centers
 
 # Steps without a smaller shift after which the centres only move by rounding errors.
 _PATIENCE = 20
 
+# Differences of steps that Anderson acceleration combines, and factors that the stop looks back at.
+_MEMORY = 5
+
 
 class Solution(NamedTuple):
     """Where an iteration ended, in the frame of its problem."""
 
     centers: np.ndarray  # (n_clusters, n_features)
-    objective_path: list  # free energy at the centres of each E-step but the last
-    n_iter: int
+    objective_path: list  # free energy after each pass but the last; a rejected one repeats it
+    n_iter: int  # passes over the data
     stop_reason: str  # "tol", "stagnation" or "max_iter"
     distance: float  # estimate of the distance to the fixed point
 
 
-def solve_em(problem, centers, *, sigma, max_iter, tol, report=None):
-    """Alternate E-step and M-step until the centres are within `tol` of a fixed point.
+def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
+    """Move the centres until they are within `tol` of a fixed point.
 
-    `report(n_iter, objective, shift)` is called once for each iteration.
+    `report(n_iter, objective, shift)` is called once for each pass over the data.
     """
-    rule = StoppingRule(tol, problem.spread, centers, np.finfo(problem.X.dtype).eps)
+    if solver == "auto":
+        # K-means ends after finitely many steps, with nothing to extrapolate.
+        solver = "anderson" if sigma > 0 else "em"
     path = []
+    if solver == "lbfgs":
+        options = {"sigma": sigma, "max_iter": max_iter, "tol": tol, "report": report}
+        centers = _descend(problem, centers, path, **options)
+    rule = StoppingRule(tol, problem.spread, centers, np.finfo(problem.X.dtype).eps)
+    anderson = _Anderson(problem) if solver != "em" else None
     reason = None
-    n_iter = 0
-    while reason is None and n_iter < max_iter:
+    last = plain = centers
+    bound, shift = np.inf, 0.0
+    while reason is None and len(path) < max_iter:
         statistics = problem.statistics(centers, sigma)
-        centers_new = update_centers(problem, statistics, centers, sigma)
-        shift = float(np.linalg.norm(centers_new - centers))
-        path.append(statistics.objective)
-        reason = rule.check(shift)
-        centers = centers_new
-        n_iter += 1
+        if statistics.objective > bound:
+            path.append(path[-1])
+            centers, bound = plain, np.inf
+            anderson.restart()
+            rule.restart()
+        else:
+            plain_new = update_centers(problem, statistics, centers, sigma)
+            shift = float(np.linalg.norm(plain_new - centers))
+            factor = None
+            if centers is not plain:
+                factor = float(np.linalg.norm(plain_new - plain) / np.linalg.norm(centers - last))
+            path.append(statistics.objective)
+            reason = rule.check(shift, factor)
+            last, plain = centers, plain_new
+            centers, bound = plain, np.inf
+            if anderson is not None:
+                centers, bound = anderson.propose(last, plain, statistics, rule.factors)
         if report is not None:
-            report(n_iter, statistics.objective, shift)
-    return Solution(centers, path, n_iter, reason or "max_iter", rule.distance)
+            report(len(path), path[-1], shift)
+    return Solution(plain, path, len(path), reason or "max_iter", rule.distance)
 
 
 class StoppingRule:
@@ -47,7 +71,7 @@ class StoppingRule:
 
     Soft steps converge linearly, slowly near a critical temperature: a small step says little. If
     each shift is a factor q of the one before, the steps to come add up to shift q / (1 - q). The
-    largest of the last two factors is taken, and at least 1/2. Distances are Frobenius norms over
+    largest of the last factors is taken, and at least 1/2. Distances are Frobenius norms over
     all centres; the spread is the square root of the total weighted variance.
 
     With tol = 0 the iteration ends by stagnation: the shift is rounding error.
@@ -55,19 +79,29 @@ class StoppingRule:
 
     def __init__(self, tol, spread, centers, eps=2.0**-52):
         self.distance = np.inf
+        self.factors = deque(maxlen=_MEMORY)
         self._enough = tol * spread
         self._rounding = 4.0 * eps * max(spread, np.abs(centers).max())
         self._shift = None
-        self._factor = 0.0
         self._smallest = np.inf
         self._waited = 0
 
-    def check(self, shift):
-        """Reason to stop after a step of this size, or None."""
+    def restart(self):
+        """Forget the last steps: the next one is not their successor."""
+        self.factors.clear()
+        self._shift = None
+
+    def check(self, shift, factor=None):
+        """Reason to stop after a plain step of this size, or None.
+
+        `factor` says how much the plain step shortened the last difference of centres. It is the
+        ratio of the last two shifts where the centres came from a plain step.
+        """
+        window = 2 if factor is None else _MEMORY
         if self._shift is not None:
-            last, self._factor = self._factor, shift / self._shift
-            factor = max(self._factor, last, 0.5)
-            self.distance = shift * factor / (1.0 - factor) if factor < 1.0 else np.inf
+            self.factors.append(shift / self._shift if factor is None else factor)
+            largest = max(*list(self.factors)[-window:], 0.5)
+            self.distance = shift * largest / (1.0 - largest) if largest < 1.0 else np.inf
         if shift <= self._rounding:
             self.distance = shift
             return "tol" if self._enough >= shift and self._enough > 0.0 else "stagnation"
@@ -76,8 +110,110 @@ class StoppingRule:
         self._shift = shift
         self._waited = 0 if shift < self._smallest else self._waited + 1
         self._smallest = min(shift, self._smallest)
-        noise = shift <= 1e3 * self._rounding and self._waited >= _PATIENCE
+        noise = shift <= 10.0 * self._rounding and self._waited >= _PATIENCE
         return "stagnation" if noise else None
+
+
+class _Anderson:
+    """Centres to try instead of those of the plain step, extrapolated from the last steps.
+
+    Near its fixed point the plain step shrinks all differences by factors that depend on their
+    direction alone. Of all affine combinations of the last centres, Anderson's has the smallest
+    shift; the same combination of the steps' results is tried. Shifts are weighted by the mass of
+    the clusters, the metric in which the step is symmetric.
+
+    The free energy keeps it safe. A plain step from c to g lowers F by sum_j N_j |g_j - c_j|^2 at
+    least; what lowers it less is rejected, at the price of one pass, and plain steps follow until
+    they converge steadily again. Nothing is extrapolated while centres still find their clusters,
+    where differences grow, as they do near a saddle point, and where all rows are hard: there the
+    steps are those of K-means.
+    """
+
+    def __init__(self, problem):
+        self._spread = problem.spread
+        self._eps = np.finfo(problem.X.dtype).eps
+        self._steps = deque(maxlen=_MEMORY + 1)  # (centers, plain)
+        self.restart()
+
+    def restart(self):
+        self._steps.clear()
+        self._active = False
+
+    def propose(self, centers, plain, statistics, factors):
+        """The next centres, and the free energy that they must not exceed."""
+        hard = statistics.inertia - statistics.objective <= 1e-12 * statistics.inertia
+        if hard or not factors or factors[-1] >= 1.0:
+            self.restart()
+        elif not self._active and len(factors) > 1:
+            last, this = factors[-2], factors[-1]
+            self._active = (
+                min(last, this) > 0.5 and max(last, this) < 1.0 and abs(last - this) < 0.2
+            )
+        self._steps.append((centers, plain))
+        if not self._active:
+            return plain, np.inf
+        proposal = self._extrapolate(statistics.mass)
+        # As far as that the objective might overflow; no fixed point is there.
+        if not np.abs(proposal - plain).max() <= 10.0 * self._spread:
+            self.restart()
+            return plain, np.inf
+        guaranteed = statistics.mass @ ((plain - centers) ** 2).sum(axis=1)
+        scale = abs(statistics.objective) + statistics.mass.sum() * self._spread**2
+        return proposal, statistics.objective - guaranteed + 64.0 * self._eps * scale
+
+    def _extrapolate(self, mass):
+        weights = np.sqrt(mass)[:, None]
+        shifts = np.array([((plain - centers) * weights).ravel() for centers, plain in self._steps])
+        plains = np.array([plain.ravel() for _, plain in self._steps])
+        differences = np.diff(shifts, axis=0)
+        gram = differences @ differences.T
+        gram[np.diag_indices_from(gram)] += 1e-10 * np.trace(gram)
+        coefficients = np.linalg.solve(gram, differences @ shifts[-1])
+        step = coefficients @ np.diff(plains, axis=0)
+        return (plains[-1] - step).reshape(self._steps[-1][1].shape)
+
+
+class _Enough(Exception):
+    """Ends L-BFGS from within."""
+
+
+def _descend(problem, centers, path, *, sigma, max_iter, tol, report):
+    """L-BFGS on the free energy until a plain step is far below the tolerance.
+
+    The gradient is 2 N_j (c_j - g_j) with g the plain step. In units of 1 / sqrt(2 N_j), as they
+    are at the start, a step along the negative gradient is the plain step.
+    """
+    known = [problem.statistics(centers, sigma)]
+    mass = known[0].mass
+    scale = np.sqrt(2.0 * np.maximum(mass, 1e-3 * mass.mean()))[:, None]
+    lowest = np.inf
+    best = centers
+
+    def objective_and_gradient(flat):
+        nonlocal lowest, best
+        if len(path) == max_iter - 1:  # one pass is left for the plain step
+            raise _Enough
+        current = flat.reshape(centers.shape) / scale
+        statistics = known.pop() if known else problem.statistics(current, sigma)
+        half = statistics.mass[:, None] * current - statistics.sums
+        alive = statistics.mass > 0.0
+        shift = float(np.linalg.norm(half[alive] / statistics.mass[alive, None]))
+        if statistics.objective <= lowest:
+            lowest, best = statistics.objective, current
+        path.append(lowest)
+        if report is not None:
+            report(len(path), lowest, shift)
+        if shift <= 1e-2 * tol * problem.spread:
+            raise _Enough
+        return statistics.objective, (2.0 * half / scale).ravel()
+
+    options = {"maxfun": max_iter, "maxiter": max_iter, "ftol": 0.0, "gtol": 0.0}
+    try:
+        start = (centers * scale).ravel()
+        minimize(objective_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    except _Enough:
+        pass
+    return best
 
 
 def monotone(problem, sigma, centers, path):

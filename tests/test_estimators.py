@@ -47,6 +47,7 @@ def test_parameters_and_their_defaults():
         "sigma": "auto",
         "init": "k-means++",
         "n_init": "auto",
+        "solver": "auto",
         "max_iter": 300,
         "tol": 1e-4,
         "verbose": 0,

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
 import reference
@@ -39,7 +40,32 @@ def test_slow_convergence_is_followed_to_the_solution(sigma, solution):
 
 def test_at_the_critical_temperature_the_warning_comes():
     with pytest.warns(ConvergenceWarning):
-        SoftKMeans(2, sigma=1.0, init=0.5 * PAIR).fit(PAIR)
+        SoftKMeans(2, sigma=1.0, init=0.5 * PAIR, solver="em").fit(PAIR)
+
+
+@pytest.mark.parametrize("sigma", [0.99, 0.9999, 1.0, 1.0001, 1.01])
+def test_extrapolated_steps_pass_the_critical_temperature(sigma):
+    """The solution is c = tanh(c / sigma^2), 0 from sigma = 1 on."""
+    exact = brentq(lambda c: np.tanh(c / sigma**2) - c, 1e-3, 1.0) if sigma < 1 else 0.0
+    fitted = SoftKMeans(2, sigma=sigma, init=0.5 * PAIR)
+    fit_quietly(fitted, PAIR)
+    assert fitted.stop_reason_ == "tol"
+    assert fitted.n_iter_ < 80
+    np.testing.assert_allclose(fitted.cluster_centers_, exact * PAIR, rtol=0, atol=3e-4)
+
+
+@pytest.mark.parametrize("solver", ["em", "auto"])
+@pytest.mark.parametrize("make, seed", [(SoftKMeans, 1), (EntmaxKMeans, 2)])
+def test_a_slow_stretch_in_single_precision_is_no_end(make, seed, solver):
+    """Shifts that do not fall for twenty steps, and are far above rounding."""
+    digits = reference.data("digits").astype(np.float32)
+    options = {"sigma": 3.0, "random_state": seed, "solver": solver, "max_iter": 1000}
+    fitted = make(6, **options).fit(digits)
+    assert fitted.stop_reason_ == "tol"
+    further = make(6, **{**options, "init": fitted.cluster_centers_, "tol": 1e-6})
+    further.fit(digits.astype(np.float64))
+    moved = np.linalg.norm(further.cluster_centers_ - fitted.cluster_centers_)
+    assert moved <= 3e-4 * np.sqrt(digits.var(axis=0).sum())
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-6])

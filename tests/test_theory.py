@@ -169,7 +169,7 @@ def test_statement_3_full_gradient_of_the_weighted_distortion(alpha):
 # ----------------------------------------------------------------- 4: the descent
 
 
-def random_fit(alpha, seed, start):
+def random_fit(alpha, seed, start, **params):
     rng = np.random.RandomState(seed)
     n_clusters = rng.randint(1, 6)
     X, weight, centers = problem(seed, n_clusters, n_samples=50)
@@ -177,15 +177,17 @@ def random_fit(alpha, seed, start):
         centers = X[rng.choice(50, n_clusters, replace=False)]
     sigma = 10 ** rng.uniform(-1.5, 0.7)
     weight = weight if seed % 2 else None
-    estimator = model(alpha, n_clusters, sigma=sigma, init=centers, max_iter=60, tol=1e-9)
+    params = {"sigma": sigma, "init": centers, "max_iter": 60, "tol": 1e-9, **params}
+    estimator = model(alpha, n_clusters, **params)
     return fit_quietly(estimator, X, weight), X, centers, weight
 
 
 @every_alpha
 @pytest.mark.parametrize("start", ["rows", "anywhere"])
-def test_statement_4_no_step_of_200_random_fits_raises_f(alpha, start):
+@pytest.mark.parametrize("solver", ["em", "auto", "lbfgs"])
+def test_statement_4_no_step_of_200_random_fits_raises_f(solver, alpha, start):
     for seed in range(25):
-        fitted, *_ = random_fit(alpha, seed, start)
+        fitted, *_ = random_fit(alpha, seed, start, solver=solver)
         path = fitted.objective_path_
         assert path.shape == (fitted.n_iter_ + 1,)
         assert path[-1] == fitted.objective_
@@ -195,7 +197,7 @@ def test_statement_4_no_step_of_200_random_fits_raises_f(alpha, start):
 @every_alpha
 def test_statement_4_the_path_is_f_recomputed_step_by_step(alpha):
     for seed in range(8):
-        fitted, X, centers, weight = random_fit(alpha, seed, "rows")
+        fitted, X, centers, weight = random_fit(alpha, seed, "rows", solver="em")
         expected = []
         for _ in range(fitted.n_iter_):
             expected.append(reference.free_energy(X, centers, fitted.sigma_, alpha, weight))

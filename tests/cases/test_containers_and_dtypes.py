@@ -61,8 +61,8 @@ def test_single_precision_is_close_to_double_precision(make, name, n_clusters):
     rows = reference.data(name)
     start = reference.spread_start(rows, n_clusters)
     sigma = 0.3 * np.sqrt(np.median(reference.gaps(rows, start)))
-    double = make(n_clusters, sigma=sigma, init=start).fit(rows)
-    single = make(n_clusters, sigma=sigma, init=start).fit(rows.astype(np.float32))
+    double = make(n_clusters, sigma=sigma, init=start, tol=1e-6).fit(rows)
+    single = make(n_clusters, sigma=sigma, init=start, tol=1e-6).fit(rows.astype(np.float32))
     scale = rows.std()
     np.testing.assert_allclose(
         single.cluster_centers_, double.cluster_centers_, rtol=1e-5, atol=1e-4 * scale
