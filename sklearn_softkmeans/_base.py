@@ -279,6 +279,7 @@ class BaseSoftKMeans(
         ValueError
             If X is sparse.
         """
+        check_is_fitted(self)
         # scikit-learn's common checks take whatever has this method and admits sparse X for a
         # classifier, and expect as many columns as they have classes.
         if issparse(X):
@@ -383,7 +384,7 @@ class BaseSoftKMeans(
         sigma : float
             Temperature as a length in the unit of X, at least 0.
         **params : dict
-            Other parameters of the estimator.
+            Other parameters of the estimator; `n_clusters` and `init` are those of `centers`.
 
         Returns
         -------
@@ -394,6 +395,8 @@ class BaseSoftKMeans(
         ------
         ValueError
             If `centers` is not a finite 2-D array, or a parameter is out of its range.
+        TypeError
+            If `n_clusters` or `init` is given.
 
         Examples
         --------
@@ -403,6 +406,8 @@ class BaseSoftKMeans(
         array([[0.5 , 0.5 ],
                [0.12, 0.88]])
         """
+        if not params.keys().isdisjoint(["n_clusters", "init"]):
+            raise TypeError("from_centers takes n_clusters and init from centers: leave them out.")
         if isinstance(sigma, str):
             raise ValueError(f"sigma must be a number of at least 0, got {sigma!r}.")
         estimator = cls(sigma=sigma, **params)

@@ -39,7 +39,7 @@ class EntmaxKMeans(BaseSoftKMeans):
         same start. "auto" takes, after one step of K-means, the smallest of half the root of the
         lower tenth of the gaps between the two smallest squared distances of a row, a quarter of
         the root of the median gap in each cluster, and half the standard deviation of the first
-        principal axis. So some rows are shared, and no centers merge. All runs use the value of
+        principal axis. So few rows are shared, and no centers merge. All runs use the value of
         the first.
     init : {"k-means++", "random"}, array-like of shape (n_clusters, n_features) or callable, \
             default="k-means++"
@@ -95,7 +95,8 @@ class EntmaxKMeans(BaseSoftKMeans):
     converged_ : bool
         Whether the run ended before `max_iter`.
     stop_reason_ : {"tol", "stagnation", "max_iter"}
-        Why the run ended.
+        Why the run ended: within `tol`; because centers only move by rounding errors; or at
+        `max_iter`.
     cluster_mass_ : ndarray of shape (n_clusters,)
         Sum of the weighted responsibilities of each cluster.
     n_distinct_clusters_ : int

@@ -260,6 +260,12 @@ def test_from_centers_predicts_without_a_fit(alpha, dtype):
     np.testing.assert_array_equal(fitted.cluster_centers_, before)
 
 
+@pytest.mark.parametrize("given", [{"n_clusters": 5}, {"init": "random"}])
+def test_from_centers_takes_no_parameter_that_the_centers_set(given):
+    with pytest.raises(TypeError, match="leave them out"):
+        SoftKMeans.from_centers([[0.0], [1.0]], sigma=1.0, **given)
+
+
 def test_from_centers_takes_lists_and_integers_and_can_be_fitted_afterwards():
     fitted = EntmaxKMeans.from_centers([[0, 0], [4, 4]], sigma=0, alpha=2)
     assert fitted.cluster_centers_.dtype == np.float64
@@ -336,6 +342,8 @@ def test_probabilities_of_dense_rows_are_the_features_and_sparse_rows_name_the_r
     for container in (sparse.csr_array, sparse.csr_matrix, sparse.coo_array):
         with pytest.raises(ValueError, match=r"predict_proba takes no sparse X\. Use transform"):
             fitted.predict_proba(container(IRIS))
+        with pytest.raises(NotFittedError):
+            make(3).predict_proba(container(IRIS))
 
 
 # ----------------------------------------------------------------- fitted or not
