@@ -1,7 +1,9 @@
 """The E-step on arrays: rows, centres and sigma in, responsibilities and their sums out."""
 
+import math
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cache, cached_property
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ _LANES = 32  # every row is computed in a full vector, so that equal rows give e
 _MAX_TASKS = 64
 _MAX_TASK_BYTES = 2**26
 _SERIAL_WORK = 2**19  # operations below which one thread is faster
+_TINY_PRODUCT = 2**13  # multiplications for which no BLAS starts threads
 
 # Allowed error of a responsibility by the rounding of scores, for each working precision.
 _TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
@@ -138,7 +141,7 @@ class Problem:
 
     def row_keys(self):
         """One number for each row that depends on its content alone: equal rows, equal keys."""
-        direction = np.random.RandomState(0).uniform(-1.0, 1.0, self.n_features)
+        direction = _fixed_direction(self.n_features)
         keys = np.empty(self.n_samples)
         with np.errstate(over="ignore", invalid="ignore"):  # rows without weight lie anywhere
             for block in _blocks(self.n_samples):
@@ -157,6 +160,10 @@ class Problem:
             else:  # not BLAS: it threads
                 result += np.einsum("i,ij->j", weights[block], self.rows_in_frame(rows))
         return result
+
+    @cached_property
+    def _map(self):
+        return _kernels().simplex.map_of(self.alpha)
 
     @cached_property
     def weights(self):
@@ -203,20 +210,16 @@ class Problem:
 
     def sq_distances(self, centers, closest):
         """min(closest, squared distances) to a few centres, in the frame, from differences."""
-        from ._kernels.rows import sq_distances_to
-
         result = np.empty((len(centers), self.n_samples))
         n_tasks = self._n_tasks(1, self.n_samples, len(centers))
         centers = np.ascontiguousarray(centers)
-        sq_distances_to(n_tasks, self._rows(), centers, _sq_norms(centers), closest, result)
+        norms = _sq_norms(centers)
+        _kernels().rows.sq_distances_to(n_tasks, self._rows(), centers, norms, closest, result)
         return result
 
     # ---------------------------------------------------------------------- machinery
 
     def _run(self, centers, sigma, *, sums=False, **wanted):
-        from ._kernels.simplex import map_of
-        from ._kernels.steps import Outputs, pass_over_rows
-
         if centers.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {self.n_features} features, but the cluster centers have "
@@ -224,20 +227,19 @@ class Problem:
             )
         model = self._model(np.ascontiguousarray(centers), sigma, wanted)
         width, n_tasks = self._layout(len(centers), model.bias.dtype.itemsize, sums)
-        outputs = Outputs(
-            responsibilities=wanted.get("responsibilities", np.empty((0, 0), self.X.dtype)),
-            labels=wanted.get("labels", np.empty(0, np.int32)),
-            objective=wanted.get("objective", np.empty(0)),
-            gaps=wanted.get("gaps", np.empty(0)),
+        steps = _kernels().steps
+        outputs = steps.Outputs(
+            **{**_unwanted(self.X.dtype), **wanted},
             sums=np.zeros((n_tasks if sums else 0, *centers.shape)),
             mass=np.zeros((n_tasks if sums else 0, len(centers))),
             totals=np.zeros((n_tasks, 3)),
         )
         weights = _read_only(np.empty(0) if self.sample_weight is None else self.weights)
-        with nullcontext() if self.is_sparse else one_blas_thread():
+        product = width * len(centers) * self.n_features
+        with nullcontext() if self.is_sparse or product <= _TINY_PRODUCT else one_blas_thread():
             rows = self._rows(model.bias.dtype, width)
             shape = self.n_samples, int(not self.is_sparse), width
-            pass_over_rows(n_tasks, *shape, rows, weights, model, map_of(self.alpha), outputs)
+            steps.pass_over_rows(n_tasks, *shape, rows, weights, model, self._map, outputs)
         if outputs.totals[:, 2].any():
             raise ValueError(
                 "The squared distances between X and the cluster centers overflow "
@@ -246,29 +248,31 @@ class Problem:
         return outputs
 
     def _model(self, centers, sigma, wanted):
-        from ._kernels.distances import NEGLIGIBLE, Model
-
+        distances = _kernels().distances
         norms = _sq_norms(centers)
-        radius = float(np.sqrt(norms.max()))
-        points = centers if self._given is None else self._given / self.unit
+        radius = math.sqrt(norms.max())
+        points, points_norms = centers, norms
+        if self._given is not None:
+            points = self._given / self.unit
+            points_norms = _sq_norms(points)
         break_ties = "labels" in wanted or "responsibilities" in wanted
         precision, margin = 1.0, 0.0
         if sigma > 0:
             precision = precision_of(sigma)
             # In `transform` even responsibilities far below rounding are written.
-            margin = 745.0 if "responsibilities" in wanted else NEGLIGIBLE
+            margin = 745.0 if "responsibilities" in wanted else distances.NEGLIGIBLE
             if self.alpha > 1.0:
                 margin = min(margin, 1.0 / (self.alpha - 1.0))
         dtype = self._working_precision(sigma, precision, radius)
-        rounding, tolerance = _accuracy(dtype, self.n_features)
+        rounding, tolerance, largest_error = _accuracy(dtype, self.n_features)
         with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
             factors = np.asarray(precision * centers, dtype=dtype)
             bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
         if self.is_sparse:
             factors = np.ascontiguousarray(factors.T)
-        return Model(
+        return distances.Model(
             points=points,
-            norms=_sq_norms(points),
+            norms=points_norms,
             factors=factors,
             bias=bias,
             precision=precision,
@@ -276,7 +280,7 @@ class Problem:
             hard=sigma == 0,
             margin=margin,
             rounding=rounding,
-            largest_error=float(0.25 * rounding * np.finfo(dtype).max),
+            largest_error=largest_error,
             break_ties=break_ties,
             tolerance=tolerance,
         )
@@ -287,35 +291,32 @@ class Problem:
         smallest = precision * min(radius, radius * radius)
         if not self._single or smallest < float(np.finfo(np.float32).tiny):
             return np.dtype(np.float64)
-        rounding, tolerance = _accuracy(np.float32, self.n_features)
+        rounding, tolerance, _ = _accuracy(np.dtype(np.float32), self.n_features)
         typical = max(1.5 * radius, self.size / self.unit)
         error = rounding * precision * radius * (typical + 0.5 * radius)
         return np.dtype(np.float32 if sigma == 0 or error <= tolerance else np.float64)
 
     def _rows(self, dtype=np.float64, width=None):
-        from ._kernels.rows import DenseRows, SparseRows
-
+        kinds = _kernels().rows
         scale = np.float64(1.0 / self.unit)  # single precision times it is double, as compiled
         if self.is_sparse:
             parts = (self.X.data, self.X.indices, self.X.indptr)
-            return SparseRows(*map(_read_only, parts), scale)
+            return kinds.SparseRows(*map(_read_only, parts), scale)
         none = np.empty((0, self.n_features), dtype)
-        rows = DenseRows(
-            _read_only(self.X), self.origin, self.anchor, scale, none, np.empty(0, dtype)
-        )
+        frame = self.origin, self.anchor, scale
+        rows = kinds.DenseRows(_read_only(self.X), *frame, none, np.empty(0, dtype))
         if self._resident and width is not None and self.n_samples > width:
             blocks, norms = self._loaded(rows, dtype, width)
             rows = rows._replace(blocks=blocks, norms=norms)
         return rows
 
     def _loaded(self, rows, dtype, width):
-        from ._kernels.distances import load_rows
-
         if (dtype, width) not in self._blocks:
             n_chunks = -(-self.n_samples // width)
             blocks = np.empty((n_chunks * width, self.n_features), dtype)
             norms = np.empty(n_chunks * width, dtype)
-            load_rows(self._n_tasks(width, n_chunks, 1), width, rows, blocks, norms)
+            n_tasks = self._n_tasks(width, n_chunks, 1)
+            _kernels().distances.load_rows(n_tasks, width, rows, blocks, norms)
             self._blocks = {(dtype, width): (blocks, norms)}
         return self._blocks[dtype, width]
 
@@ -371,9 +372,38 @@ def precision_of(sigma):
 
 def one_blas_thread():
     """Context in which BLAS runs on one thread."""
-    from ._jit import single_threaded_blas  # here: numba is slow to import
+    return _kernels().single_threaded_blas()
 
-    return single_threaded_blas()
+
+@cache
+def _kernels():
+    """The compiled floor, imported when it is first needed: numba is slow to import."""
+    from ._jit import single_threaded_blas
+    from ._kernels import distances, rows, simplex, steps
+
+    return SimpleNamespace(
+        distances=distances,
+        rows=rows,
+        simplex=simplex,
+        steps=steps,
+        single_threaded_blas=single_threaded_blas,
+    )
+
+
+@cache
+def _unwanted(dtype):
+    """What stands for outputs of single rows that are not wanted."""
+    return {
+        "responsibilities": np.empty((0, 0), dtype),
+        "labels": np.empty(0, np.int32),
+        "objective": np.empty(0),
+        "gaps": np.empty(0),
+    }
+
+
+@cache
+def _fixed_direction(n_features):
+    return np.random.RandomState(0).uniform(-1.0, 1.0, n_features)
 
 
 def _blocks(n_rows):
@@ -381,13 +411,16 @@ def _blocks(n_rows):
     return (slice(start, min(start + 1024, n_rows)) for start in range(0, n_rows, 1024))
 
 
+@cache
 def _accuracy(dtype, n_features):
-    """Rounding error of a matrix product relative to |x| |c|, and the error that is allowed.
+    """Rounding error of a matrix product relative to |x| |c|, allowed error, largest error.
 
-    The first is no worst case but several times what is observed: errors add up at random.
+    The first is no worst case but several times what is observed: errors add up at random. Beyond
+    the last, scores may have overflowed.
     """
-    rounding = np.finfo(dtype).eps * (1.0 + np.sqrt(n_features) / 16.0)
-    return float(rounding), _TOLERANCE[np.dtype(dtype)]
+    kind = np.finfo(dtype)
+    rounding = float(kind.eps) * (1.0 + math.sqrt(n_features) / 16.0)
+    return rounding, _TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
 
 
 def _read_only(array):
@@ -410,7 +443,7 @@ def _add_in_order(parts):
 
 
 def _power_of_two(size):
-    return float(2.0 ** np.clip(np.frexp(size)[1], -1000, 1000))
+    return 2.0 ** min(max(math.frexp(size)[1], -1000), 1000)
 
 
 def _floor_power_of_two(number):

@@ -223,6 +223,8 @@ def count_distinct(centers, mass, distance):
 def _merged(centers, distance):
     """Group of each centre, where centres that are within `distance` of each other form one."""
     pairs = KDTree(centers).query_pairs(distance, output_type="ndarray")
+    if len(pairs) == 0:
+        return np.arange(len(centers))
     ones = np.ones(len(pairs))
     graph = coo_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(len(centers), len(centers)))
     return connected_components(graph, directed=False)[1]

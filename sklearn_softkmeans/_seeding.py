@@ -32,7 +32,8 @@ def _canonical_order(problem):
     keys = keys[order]
     tied = keys[1:] == keys[:-1]
     equal = tied.copy()
-    equal[tied] = _equal_rows(problem.X, order[:-1][tied], order[1:][tied])
+    if tied.any():
+        equal[tied] = _equal_rows(problem.X, order[:-1][tied], order[1:][tied])
     if not np.array_equal(equal, tied):
         order, equal = _break_ties(problem, order, tied, equal)
     return order, np.concatenate([[False], equal])
