@@ -9,25 +9,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ._ranges import accuracy, frame_size, power_of_two, precision_of
+
 # Rows in a chunk: the chunk and its scores together take about 256 KiB, half of a small L2 cache.
 _CHUNK_BYTES = 2**18
 _MAX_WIDTH = 512
-_LANES = 32  # every row is computed in a full vector, so that equal rows give equal bits
+LANES = 32  # every row is computed in a full vector, so that equal rows give equal bits
 
 # Groups of chunks: enough for any number of threads, and bounded in the memory of their sums.
 _MAX_TASKS = 64
 _MAX_TASK_BYTES = 2**26
 _SERIAL_WORK = 2**19  # operations below which one thread is faster
 _TINY_PRODUCT = 2**13  # multiplications for which no BLAS starts threads
-
-# Allowed error of a responsibility by the rounding of scores, for each working precision.
-_TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
-
-# sigma is kept within these factors of the unit of the frame. Above, all scores are equal to
-# rounding. Below, responsibilities are those of the smallest sigma: hard but for centres that are
-# closer than 1e-139 units.
-SMALLEST_SIGMA = 1e-140
-_LARGEST_SIGMA = 1e150
 
 
 class Statistics(NamedTuple):
@@ -90,21 +83,31 @@ class Problem:
         self.sample_weight = sample_weight
         # A power of two, like the unit: weights of any size leave sums in range.
         largest = 1.0 if sample_weight is None else sample_weight.max()
-        self.weight_unit = 0.5 * _power_of_two(largest)
+        self.weight_unit = 0.5 * power_of_two(largest)
         self.alpha = alpha
         self.is_sparse = sparse.issparse(X)
         self.n_samples, self.n_features = X.shape
         zero = np.zeros(self.n_features)
         self.origin = zero if self.is_sparse else np.asarray(origin, dtype=np.float64)
         self.size = float(size)
-        self.unit = _power_of_two(self.size)
+        self.unit = power_of_two(self.size)
         self.spread = spread / self.unit  # in the frame
-        self._resident = resident and not self.is_sparse
+        self.resident = resident and not self.is_sparse
         self._single = single and not self.is_sparse and X.dtype == np.float32
         self._blocks = {}
         self._given = given_centers
 
     # --------------------------------------------------------------------------- frame
+
+    @property
+    def frame(self):
+        """Arguments of another `Problem` in the same frame, with the same map."""
+        return {
+            "alpha": self.alpha,
+            "origin": self.origin,
+            "size": self.size,
+            "spread": self.spread * self.unit,
+        }
 
     @property
     def anchor(self):
@@ -163,7 +166,7 @@ class Problem:
 
     @cached_property
     def _map(self):
-        return _kernels().simplex.map_of(self.alpha)
+        return kernels().simplex.map_of(self.alpha)
 
     @cached_property
     def weights(self):
@@ -176,10 +179,7 @@ class Problem:
 
     def statistics(self, centers, sigma):
         """E-step of a fit: sums, mass and free energy. All in the frame, sigma too."""
-        outputs = self._run(centers, sigma, sums=True)
-        sums, mass = _add_in_order(outputs.sums), _add_in_order(outputs.mass)
-        objective, inertia, _ = outputs.totals.sum(axis=0)
-        return Statistics(sums, mass, float(objective), float(inertia))
+        return statistics_of(self._run(centers, sigma, sums=True))
 
     def row_objective(self, centers, sigma):
         """Free energy of each row, in the frame; the squared distance where sigma = 0."""
@@ -214,7 +214,7 @@ class Problem:
         n_tasks = self._n_tasks(1, self.n_samples, len(centers))
         centers = np.ascontiguousarray(centers)
         norms = _sq_norms(centers)
-        _kernels().rows.sq_distances_to(n_tasks, self._rows(), centers, norms, closest, result)
+        kernels().rows.sq_distances_to(n_tasks, self._rows(), centers, norms, closest, result)
         return result
 
     # ---------------------------------------------------------------------- machinery
@@ -227,28 +227,29 @@ class Problem:
             )
         model = self._model(np.ascontiguousarray(centers), sigma, wanted)
         width, n_tasks = self._layout(len(centers), model.bias.dtype.itemsize, sums)
-        steps = _kernels().steps
-        outputs = steps.Outputs(
-            **{**_unwanted(self.X.dtype), **wanted},
-            sums=np.zeros((n_tasks if sums else 0, *centers.shape)),
-            mass=np.zeros((n_tasks if sums else 0, len(centers))),
-            totals=np.zeros((n_tasks, 3)),
-        )
-        weights = _read_only(np.empty(0) if self.sample_weight is None else self.weights)
+        outputs = self._outputs(n_tasks, centers.shape, wanted, sums)
         product = width * len(centers) * self.n_features
         with nullcontext() if self.is_sparse or product <= _TINY_PRODUCT else one_blas_thread():
             rows = self._rows(model.bias.dtype, width)
             shape = self.n_samples, int(not self.is_sparse), width
-            steps.pass_over_rows(n_tasks, *shape, rows, weights, model, self._map, outputs)
-        if outputs.totals[:, 2].any():
-            raise ValueError(
-                "The squared distances between X and the cluster centers overflow "
-                f"{np.dtype(np.float64)}. Scale X down, for example with StandardScaler."
-            )
+            arguments = rows, self._read_only_weights(), model, self._map, outputs
+            kernels().steps.pass_over_rows(n_tasks, *shape, *arguments)
+        check_overflow(outputs)
         return outputs
 
+    def _outputs(self, n_tasks, shape, wanted, sums=True):
+        return kernels().steps.Outputs(
+            **{**_unwanted(self.X.dtype), **wanted},
+            sums=np.zeros((n_tasks if sums else 0, *shape)),
+            mass=np.zeros((n_tasks if sums else 0, shape[0])),
+            totals=np.zeros((n_tasks, 3)),
+        )
+
+    def _read_only_weights(self):
+        return _read_only(np.empty(0) if self.sample_weight is None else self.weights)
+
     def _model(self, centers, sigma, wanted):
-        distances = _kernels().distances
+        distances = kernels().distances
         norms = _sq_norms(centers)
         radius = math.sqrt(norms.max())
         points, points_norms = centers, norms
@@ -264,7 +265,7 @@ class Problem:
             if self.alpha > 1.0:
                 margin = min(margin, 1.0 / (self.alpha - 1.0))
         dtype = self._working_precision(sigma, precision, radius)
-        rounding, tolerance, largest_error = _accuracy(dtype, self.n_features)
+        rounding, tolerance, largest_error = accuracy(dtype, self.n_features)
         with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
             factors = np.asarray(precision * centers, dtype=dtype)
             bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
@@ -291,13 +292,13 @@ class Problem:
         smallest = precision * min(radius, radius * radius)
         if not self._single or smallest < float(np.finfo(np.float32).tiny):
             return np.dtype(np.float64)
-        rounding, tolerance, _ = _accuracy(np.dtype(np.float32), self.n_features)
+        rounding, tolerance, _ = accuracy(np.dtype(np.float32), self.n_features)
         typical = max(1.5 * radius, self.size / self.unit)
         error = rounding * precision * radius * (typical + 0.5 * radius)
         return np.dtype(np.float32 if sigma == 0 or error <= tolerance else np.float64)
 
     def _rows(self, dtype=np.float64, width=None):
-        kinds = _kernels().rows
+        kinds = kernels().rows
         scale = np.float64(1.0 / self.unit)  # single precision times it is double, as compiled
         if self.is_sparse:
             parts = (self.X.data, self.X.indices, self.X.indptr)
@@ -305,7 +306,7 @@ class Problem:
         none = np.empty((0, self.n_features), dtype)
         frame = self.origin, self.anchor, scale
         rows = kinds.DenseRows(_read_only(self.X), *frame, none, np.empty(0, dtype))
-        if self._resident and width is not None and self.n_samples > width:
+        if self.resident and width is not None and self.n_samples > width:
             blocks, norms = self._loaded(rows, dtype, width)
             rows = rows._replace(blocks=blocks, norms=norms)
         return rows
@@ -316,25 +317,42 @@ class Problem:
             blocks = np.empty((n_chunks * width, self.n_features), dtype)
             norms = np.empty(n_chunks * width, dtype)
             n_tasks = self._n_tasks(width, n_chunks, 1)
-            _kernels().distances.load_rows(n_tasks, width, rows, blocks, norms)
+            kernels().distances.load_rows(n_tasks, width, rows, blocks, norms)
             self._blocks = {(dtype, width): (blocks, norms)}
         return self._blocks[dtype, width]
 
     def _layout(self, n_clusters, itemsize, sums):
         """Rows in a chunk and number of tasks; they depend on nothing but shapes."""
         width = _CHUNK_BYTES // ((self.n_features + n_clusters) * itemsize)
-        width = min(max(_floor_power_of_two(width), _LANES), _MAX_WIDTH)
-        width = min(width, -(-self.n_samples // _LANES) * _LANES)
+        width = min(max(_floor_power_of_two(width), LANES), _MAX_WIDTH)
+        width = min(width, -(-self.n_samples // LANES) * LANES)
         n_tasks = self._n_tasks(width, -(-self.n_samples // width), n_clusters)
-        if sums:
-            task_bytes = 8 * n_clusters * (self.n_features + 1)
-            n_tasks = max(1, min(n_tasks, _MAX_TASK_BYTES // task_bytes))
-        return width, n_tasks
+        return width, self._n_summed(n_tasks, n_clusters) if sums else n_tasks
+
+    def _n_summed(self, n_tasks, n_clusters):
+        """As many tasks as may have sums of their own."""
+        task_bytes = 8 * n_clusters * (self.n_features + 1)
+        return max(1, min(n_tasks, _MAX_TASKS, _MAX_TASK_BYTES // task_bytes))
 
     def _n_tasks(self, width, n_chunks, n_clusters):
         if self.n_samples * n_clusters * (self.n_features + 8) < _SERIAL_WORK:
             return 1
         return min(n_chunks, _MAX_TASKS)
+
+
+def check_overflow(outputs):
+    if outputs.totals[:, 2].any():
+        raise ValueError(
+            "The squared distances between X and the cluster centers overflow "
+            f"{np.dtype(np.float64)}. Scale X down, for example with StandardScaler."
+        )
+
+
+def statistics_of(outputs):
+    """The sums of all tasks."""
+    objective, inertia, _ = outputs.totals.sum(axis=0)
+    sums, mass = _add_in_order(outputs.sums), _add_in_order(outputs.mass)
+    return Statistics(sums, mass, float(objective), float(inertia))
 
 
 def for_prediction(X, centers, sigma, alpha, sample_weight=None):
@@ -360,32 +378,23 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
     )
 
 
-def frame_size(size, sigma):
-    """At least so large that sigma is in range; squares of lengths of 1e-150 still are."""
-    return max(size, sigma / _LARGEST_SIGMA)
-
-
-def precision_of(sigma):
-    """1 / sigma^2 in the frame, for sigma > 0, in the range of float64."""
-    return float(min(max(sigma, SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0)
-
-
 def one_blas_thread():
     """Context in which BLAS runs on one thread."""
-    return _kernels().single_threaded_blas()
+    return kernels().single_threaded_blas()
 
 
 @cache
-def _kernels():
+def kernels():
     """The compiled floor, imported when it is first needed: numba is slow to import."""
     from ._jit import single_threaded_blas
-    from ._kernels import distances, rows, simplex, steps
+    from ._kernels import distances, rows, simplex, steps, tiles
 
     return SimpleNamespace(
         distances=distances,
         rows=rows,
         simplex=simplex,
         steps=steps,
+        tiles=tiles,
         single_threaded_blas=single_threaded_blas,
     )
 
@@ -411,18 +420,6 @@ def _blocks(n_rows):
     return (slice(start, min(start + 1024, n_rows)) for start in range(0, n_rows, 1024))
 
 
-@cache
-def _accuracy(dtype, n_features):
-    """Rounding error of a matrix product relative to |x| |c|, allowed error, largest error.
-
-    The first is no worst case but several times what is observed: errors add up at random. Beyond
-    the last, scores may have overflowed.
-    """
-    kind = np.finfo(dtype)
-    rounding = float(kind.eps) * (1.0 + math.sqrt(n_features) / 16.0)
-    return rounding, _TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
-
-
 def _read_only(array):
     # A read-only array is another type to numba: all are, so that kernels are compiled once.
     view = array.view()
@@ -440,10 +437,6 @@ def _add_in_order(parts):
     for part in parts[1:]:
         total += part
     return total
-
-
-def _power_of_two(size):
-    return 2.0 ** min(max(math.frexp(size)[1], -1000), 1000)
 
 
 def _floor_power_of_two(number):

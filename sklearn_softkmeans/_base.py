@@ -15,11 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._assignment import SMALLEST_SIGMA, for_prediction, one_blas_thread, precision_of
+from ._assignment import for_prediction, one_blas_thread
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, fit_context, validate_parameters
+from ._ranges import SMALLEST_SIGMA, precision_of
 from ._seeding import initial_centers
 from ._solver import monotone, solve
+from ._tiles import tiled
 from ._validation import FLOATS, check_initial_centers, check_rows, check_sample_weight
 from ._version import VersionedState
 
@@ -91,12 +93,13 @@ class BaseSoftKMeans(
         best, lowest = None, np.inf
         for run in range(n_runs):
             centers = self._start(problem, init, random_state)
+            grouped = tiled(problem, centers)
             if sigma is None:
-                sigma = auto_sigma(problem, centers)
-            solution = self._solve(problem, centers, sigma, run)
+                sigma = auto_sigma(grouped, centers)
+            solution = self._solve(grouped, centers, sigma, run)
             if n_runs == 1:
                 return solution, sigma
-            objective = problem.statistics(solution.centers, sigma).objective
+            objective = grouped.statistics(solution.centers, sigma).objective
             if best is None or objective < lowest:
                 best, lowest = solution, objective
         return best, sigma

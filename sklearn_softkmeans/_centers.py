@@ -6,7 +6,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.spatial import KDTree
 
-from ._assignment import Problem, frame_size, precision_of
+from ._assignment import Problem
+from ._ranges import frame_size, precision_of
 
 # The E-step leaves out responsibilities below exp(-50) = 2e-22. They matter to 1e-14 of a mean
 # only where a cluster holds less than this share of the total weight.

@@ -18,11 +18,14 @@ FLOORS = {
     "_kernels.rows": 1,
     "_kernels.simplex": 1,
     "_kernels.steps": 2,
+    "_kernels.tiles": 2,
+    "_ranges": 2,
     "_compat": 2,
     "_validation": 3,
     "_assignment": 3,
     "_centers": 3,
     "_seeding": 3,
+    "_tiles": 3,
     "projections": 3,
     "_solver": 4,
     "_base": 5,
@@ -32,8 +35,10 @@ FLOORS = {
 }
 SAME_FLOOR = {  # (importer, imported)
     ("_centers", "_assignment"),
+    ("_tiles", "_assignment"),
     ("_kernels.distances", "_kernels.rows"),
     ("_kernels.simplex", "_kernels.elementary"),
+    ("_kernels.tiles", "_kernels.steps"),
 }
 LEAVES = {"_compat"}  # import nothing of ours
 NUMBA_MODULES = {"_jit"}

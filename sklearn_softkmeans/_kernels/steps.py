@@ -25,7 +25,7 @@ from .rows import DenseRows, SparseRows, sq_distance
 from .simplex import project_chunk
 
 # One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
-_FEW = 4
+FEW = 4
 
 
 class Outputs(NamedTuple):
@@ -113,7 +113,7 @@ def _add_sparse_block(rows, block, z, weights, equal, product, sums, mass):
 
 
 @by_type({DenseRows: _add_dense_block, SparseRows: _add_sparse_block})
-def _add_block(rows, block, z, weights, equal, product, sums, mass):
+def add_block(rows, block, z, weights, equal, product, sums, mass):
     """Add all rows of a chunk at once, where that is possible; `equal` if all weights are 1."""
 
 
@@ -162,27 +162,27 @@ def pass_over_rows(
             block, norms = _block(rows, start, count, own_block, own_norms)
             score_chunk(rows, start, count, model, block, norms, chunk.z, column)
             scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
-            n_soft, all_sure = _measure_rows(weights, start, count, norms, model, chunk)
+            n_soft, all_sure = measure_rows(weights, start, count, norms, model, chunk)
             if not all_sure:
-                _mend_rows(rows, start, count, model, chunk, candidates)
-            all_soft = n_soft * _FEW > count
+                mend_rows(rows, start, count, model, chunk, candidates)
+            all_soft = n_soft * FEW > count
             if n_soft > 0:
                 if not all_soft:
-                    _gather_soft_rows(count, model, chunk)
+                    gather_soft_rows(count, model, chunk)
                 n_mapped = width if all_soft else n_soft
                 project_chunk(projection, chunk.z, n_mapped, chunk.best, chunk.second, work, total)
-            _write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
+            write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
             if outputs.sums.shape[0] > 0:
                 sums, mass = outputs.sums[task], outputs.mass[task]
                 equal = weights.shape[0] == 0 and count == width
-                if not all_soft or not _add_block(
+                if not all_soft or not add_block(
                     rows, block, chunk.z, chunk.weights, equal, product, sums, mass
                 ):
-                    _add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass)
+                    add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass)
 
 
 @kernel
-def _measure_rows(weights, start, count, norms, model, chunk):
+def measure_rows(weights, start, count, norms, model, chunk):
     """What is to be known of each row; returns how many are soft, and if all scores will do."""
     factor = model.rounding * model.precision * model.radius
     constant = 0.5 * factor * model.radius
@@ -221,7 +221,7 @@ def _is_clear(model, lead, error):
 
 
 @kernel
-def _mend_rows(rows, start, count, model, chunk, candidates):
+def mend_rows(rows, start, count, model, chunk, candidates):
     """Compute again from differences what scores that may be inexact leave uncertain."""
     relative = 0.5 / (model.precision * model.tolerance)
     for i in range(count):
@@ -256,7 +256,7 @@ def _needs_exact_scores(model, lead, error, sq_distance_i, n_clusters):
 
 
 @kernel
-def _gather_soft_rows(count, model, chunk):
+def gather_soft_rows(count, model, chunk):
     """List the soft rows, and move their scores to the first columns."""
     z = chunk.z
     n_soft = 0
@@ -282,7 +282,7 @@ def _second(z, c):
 
 
 @kernel
-def _write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
+def write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
     """Everything that is wanted for single rows, and the sums over rows."""
     z = chunk.z
     twice = 2.0 / precision
@@ -338,7 +338,7 @@ def _argmax(z, c, dtype):
 
 
 @kernel
-def _add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass):
+def add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass):
     """Add the rows of a chunk to the sums and the mass of their clusters."""
     z = chunk.z
     if not all_soft:

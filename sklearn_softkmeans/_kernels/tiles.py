@@ -1,0 +1,162 @@
+"""A pass over groups of rows that lie close together, each against the centres it may belong to.
+
+A tile is a group of rows within a ball of known centre m and radius r. By the triangle inequality
+the nearest centre of each of its rows is at most D + r away, with D the distance of m to the centre
+that is nearest to it, and any centre at least |m - c| - r. So no row of the tile has a share of c
+where
+
+    |m - c| >= r + sqrt((D + r)^2 + 2 sigma^2 margin),
+
+with the margin of scores beyond which a share is zero (entmax) or far below rounding (softmax).
+What is left is the pass of `steps`, on a few of the centres: the same numbers to rounding, whatever
+the tiles. Finding them costs n_tiles k d operations, where a full pass takes n k d.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import kernel, threaded
+from .distances import Model, scan_scores, score_chunk
+from .simplex import project_chunk
+from .steps import (
+    FEW,
+    Chunk,
+    add_block,
+    add_rows,
+    gather_soft_rows,
+    measure_rows,
+    mend_rows,
+    write_rows,
+)
+
+
+class Tiles(NamedTuple):
+    """Tile t has rows starts[t] .. starts[t + 1] - 1, in blocks from row offsets[t] on."""
+
+    starts: np.ndarray  # (n_tiles + 1,) intp
+    offsets: np.ndarray  # (n_tiles + 1,) intp, multiples of the lanes of a vector
+    middles: np.ndarray  # (n_tiles, n_features) float64
+    radii: np.ndarray  # (n_tiles,) float64
+
+
+@threaded
+def pass_over_tiles(
+    first,  # IN   tasks first .. last - 1 of n_tasks are run
+    last,
+    n_tasks,  # IN   number of groups of tiles
+    width,  # IN   largest number of rows in a tile, padded
+    tiles,  # IN   Tiles
+    rows,  # IN   DenseRows in the order of the tiles, with blocks padded tile by tile
+    weights,  # IN   (n_samples,) or empty for unit weights
+    model,  # IN   Model
+    transposed,  # IN   (n_features, n_clusters) float64, its points
+    projection,  # IN   one of the maps of simplex.py
+    outputs,  # OUT  Outputs of which sums, mass and totals are wanted
+    n_kept,  # OUT  (n_tasks,) number of pairs of a row and a centre that were computed
+):
+    n_clusters, n_features = model.points.shape
+    real, double = model.bias.dtype, model.norms.dtype
+    scores = np.empty(n_clusters * width, real)
+    reals = np.empty((6, width), real)
+    doubles = np.empty((5, width), double)
+    indices = np.empty((2, width), np.intp)
+    column = np.empty(n_clusters, double)
+    candidates = np.empty(n_clusters, np.intp)
+    kept = np.empty(n_clusters, np.intp)
+    points = np.empty((n_clusters, n_features), double)
+    norms = np.empty(n_clusters, double)
+    factors = np.empty((n_clusters, n_features), real)
+    bias = np.empty(n_clusters, real)
+    product = np.empty((n_clusters, n_features), real)
+    sums = np.empty((n_clusters, n_features), double)
+    mass = np.empty(n_clusters, double)
+    n_tiles = tiles.radii.shape[0]
+    for task in range(first, last):
+        for t in range(task * n_tiles // n_tasks, (task + 1) * n_tiles // n_tasks):
+            start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
+            k = _near_centers(tiles.middles[t], tiles.radii[t], model, transposed, column, kept)
+            for s in range(k):
+                j = kept[s]
+                norms[s], bias[s] = model.norms[j], model.bias[j]
+                for f in range(n_features):
+                    points[s, f], factors[s, f] = model.points[j, f], model.factors[j, f]
+                    sums[s, f] = 0.0
+                mass[s] = 0.0
+            few = Model(
+                points[:k],
+                norms[:k],
+                factors[:k],
+                bias[:k],
+                model.precision,
+                model.radius,
+                model.hard,
+                model.margin,
+                model.rounding,
+                model.largest_error,
+                model.break_ties,
+                model.tolerance,
+            )
+            w = tiles.offsets[t + 1] - tiles.offsets[t]
+            chunk = Chunk(
+                z=scores[: k * w].reshape((k, w)),
+                best=reals[4, :w],
+                second=reals[5, :w],
+                nearest=indices[0, :w],
+                error=doubles[0, :w],
+                lead=doubles[1, :w],
+                objective=doubles[2, :w],
+                weights=doubles[3, :w],
+                soft=indices[1, :w],
+            )
+            block = rows.blocks[tiles.offsets[t] : tiles.offsets[t + 1]]
+            block_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
+            score_chunk(rows, start, count, few, block, block_norms, chunk.z, column)
+            scan_scores(chunk.z, few.bias, chunk.best, chunk.second, chunk.nearest)
+            n_soft, all_sure = measure_rows(weights, start, count, block_norms, few, chunk)
+            if not all_sure:
+                mend_rows(rows, start, count, few, chunk, candidates)
+            all_soft = n_soft * FEW > count
+            if n_soft > 0:
+                if not all_soft:
+                    gather_soft_rows(count, few, chunk)
+                n_mapped = w if all_soft else n_soft
+                best, second, total = chunk.best, chunk.second, doubles[4]
+                project_chunk(projection, chunk.z, n_mapped, best, second, reals, total)
+            write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
+            equal = weights.shape[0] == 0 and count == w
+            if not all_soft or not add_block(
+                rows, block, chunk.z, chunk.weights, equal, product[:k], sums[:k], mass[:k]
+            ):
+                add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums[:k], mass[:k])
+            for s in range(k):
+                outputs.mass[task, kept[s]] += mass[s]
+                for f in range(n_features):
+                    outputs.sums[task, kept[s], f] += sums[s, f]
+            n_kept[task] += k * count
+
+
+@kernel
+def _near_centers(middle, radius, model, transposed, sq_distances, kept):
+    """List the centres that rows of the tile may have a share of."""
+    n_features, n_clusters = transposed.shape
+    for j in range(n_clusters):
+        sq_distances[j] = 0.0
+    for f in range(n_features):
+        x = middle[f]
+        for j in range(n_clusters):
+            difference = transposed[f, j] - x
+            sq_distances[j] += difference * difference
+    closest = np.inf
+    for j in range(n_clusters):
+        closest = min(closest, sq_distances[j])
+    nearest = math.sqrt(closest) + radius
+    limit = radius + math.sqrt(nearest * nearest + 2.0 * model.margin / model.precision)
+    limit *= 1.0 + 1e-9  # for the rounding of distances
+    sq_limit = limit * limit
+    n_kept = 0
+    for j in range(n_clusters):
+        kept[n_kept] = j
+        n_kept += not sq_distances[j] > sq_limit
+    return n_kept

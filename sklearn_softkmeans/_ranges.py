@@ -1,0 +1,41 @@
+"""Ranges and accuracy of the numbers in a frame."""
+
+import math
+from functools import cache
+
+import numpy as np
+
+# Allowed error of a responsibility by the rounding of scores, for each working precision.
+_TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
+
+# sigma is kept within these factors of the unit of the frame. Above, all scores are equal to
+# rounding. Below, responsibilities are those of the smallest sigma: hard but for centres that are
+# closer than 1e-139 units.
+SMALLEST_SIGMA = 1e-140
+_LARGEST_SIGMA = 1e150
+
+
+def frame_size(size, sigma):
+    """At least so large that sigma is in range; squares of lengths of 1e-150 still are."""
+    return max(size, sigma / _LARGEST_SIGMA)
+
+
+def precision_of(sigma):
+    """1 / sigma^2 in the frame, for sigma > 0, in the range of float64."""
+    return float(min(max(sigma, SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0)
+
+
+@cache
+def accuracy(dtype, n_features):
+    """Rounding error of a matrix product relative to |x| |c|, allowed error, largest error.
+
+    The first is no worst case but several times what is observed: errors add up at random. Beyond
+    the last, scores may have overflowed.
+    """
+    kind = np.finfo(dtype)
+    rounding = float(kind.eps) * (1.0 + math.sqrt(n_features) / 16.0)
+    return rounding, _TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
+
+
+def power_of_two(size):
+    return 2.0 ** min(max(math.frexp(size)[1], -1000), 1000)
