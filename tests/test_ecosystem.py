@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import pickle
 
 import joblib
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 import reference
-from models import fit_quietly, run_python
+from models import fit_quietly
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
 
 every = pytest.mark.parametrize("make", [SoftKMeans, EntmaxKMeans])
@@ -233,42 +232,12 @@ def test_fit_never_writes_a_parameter(make):
 
 
 @every
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickle_is_small_plain_and_answers_the_same(make, protocol):
-    fitted = make(3, random_state=0).fit(np.tile(X, (20, 1)))
-    blob = pickle.dumps(fitted, protocol)
-    assert b"numba" not in blob
-    # Labels are part of the model, as in KMeans; the data and memberships are not.
-    assert len(blob) < fitted.labels_.nbytes + fitted.cluster_centers_.nbytes + 10_000
-    again = pickle.loads(blob)
-    np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
-    assert again.score(X) == fitted.score(X)
-    unfitted = pickle.dumps(make(3), protocol)
-    assert b"numba" not in unfitted
-    assert pickle.loads(unfitted).get_params() == make(3).get_params()
-
-
-@every
 def test_a_deep_copy_is_independent(make):
     fitted = make_pipeline(StandardScaler(), make(3, random_state=0)).fit(X)
     copied = copy.deepcopy(fitted)
     np.testing.assert_array_equal(copied.transform(X), fitted.transform(X))
     copied[-1].cluster_centers_[:] = 0
     assert np.abs(fitted[-1].cluster_centers_).max() > 0
-
-
-def test_a_saved_model_is_loaded_by_another_process(tmp_path):
-    fitted = EntmaxKMeans(3, random_state=0).fit(X)
-    joblib.dump(fitted, tmp_path / "model.joblib")
-    np.save(tmp_path / "rows.npy", X)
-    code = (
-        "import joblib, numpy as np, sys\n"
-        "model = joblib.load(sys.argv[1] + '/model.joblib')\n"
-        "rows = np.load(sys.argv[1] + '/rows.npy')\n"
-        "np.save(sys.argv[1] + '/answer.npy', model.transform(rows))\n"
-    )
-    run_python(code, tmp_path)
-    np.testing.assert_array_equal(np.load(tmp_path / "answer.npy"), fitted.transform(X))
 
 
 # -------------------------------------------------------------- read-only memory

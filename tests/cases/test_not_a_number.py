@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn import config_context
 
 from models import at_centers, model, run_python
+from sklearn_softkmeans import EntmaxKMeans
 
 every_alpha = pytest.mark.parametrize("alpha", [1.0, 1.3, 1.5, 2.0])
 containers = pytest.mark.parametrize("container", [np.array, sparse.csr_array])
@@ -39,22 +40,21 @@ def test_no_kernel_is_told_that_numbers_are_finite():
     assert not {"nnan", "ninf", "fast"} & set(flags)
 
 
-@every_alpha
 @containers
 @bad_numbers
-def test_bad_numbers_are_an_error_wherever_they_are(bad, container, alpha):
+def test_bad_numbers_are_an_error_wherever_they_are(bad, container):
     rows = X.copy()
     rows[7, 1] = bad
     weight = np.ones(60)
     weight[3] = bad
-    fitted = model(alpha, 3, random_state=0).fit(container(X))
+    fitted = EntmaxKMeans(3, random_state=0).fit(container(X))
     message = r"(?i)nan|infinity"
     with pytest.raises(ValueError, match=message):
-        model(alpha, 3).fit(container(rows))
+        EntmaxKMeans(3).fit(container(rows))
     with pytest.raises(ValueError, match=message):
-        model(alpha, 3).fit(container(X), sample_weight=weight)
+        EntmaxKMeans(3).fit(container(X), sample_weight=weight)
     with pytest.raises(ValueError, match=message):
-        model(alpha, 3, init=rows[6:9]).fit(container(X))
+        EntmaxKMeans(3, init=rows[6:9]).fit(container(X))
     for method in ("predict", "transform", "score", "score_samples"):
         with pytest.raises(ValueError, match=message):
             getattr(fitted, method)(container(rows))
@@ -63,19 +63,13 @@ def test_bad_numbers_are_an_error_wherever_they_are(bad, container, alpha):
 @every_alpha
 @containers
 @bad_numbers
-def test_with_validation_off_a_bad_row_is_still_an_error_or_spoils_no_other(bad, container, alpha):
+def test_with_validation_off_a_bad_row_is_still_an_error(bad, container, alpha):
     rows = X.copy()
     rows[7, 1] = bad
     fitted = at_centers(alpha, X[:3], 0.5)
-    expected = fitted.transform(container(X))
     with config_context(assume_finite=True), np.errstate(all="ignore"):
-        try:
-            found = fitted.transform(container(rows))
-        except ValueError as error:
-            assert "overflow" in str(error)
-            return
-    others = np.arange(60) != 7
-    np.testing.assert_array_equal(found[others], expected[others])
+        with pytest.raises(ValueError, match="overflow"):
+            fitted.transform(container(rows))
 
 
 @every_alpha
