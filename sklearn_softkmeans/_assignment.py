@@ -135,7 +135,7 @@ class Problem:
     def times(self, vector):
         """Products of all rows in the frame with a vector."""
         result = np.empty(self.n_samples)
-        for block in _blocks(self.n_samples):
+        for block in blocks_of(self.n_samples):
             if self.is_sparse:
                 result[block] = self.X[block] @ vector / self.unit
             else:
@@ -147,7 +147,7 @@ class Problem:
         direction = _fixed_direction(self.n_features)
         keys = np.empty(self.n_samples)
         with np.errstate(over="ignore", invalid="ignore"):  # rows without weight lie anywhere
-            for block in _blocks(self.n_samples):
+            for block in blocks_of(self.n_samples):
                 rows = self.X[block]
                 # Not BLAS, whose result for a row depends on the row's place among the others.
                 keys[block] = rows @ direction if self.is_sparse else (rows * direction).sum(axis=1)
@@ -156,7 +156,7 @@ class Problem:
     def weighted_sum(self, weights, ids=None):
         """Weighted sum of rows in the frame, bitwise the same for any number of threads."""
         result = np.zeros(self.n_features)
-        for block in _blocks(len(weights)):
+        for block in blocks_of(len(weights)):
             rows = block if ids is None else ids[block]
             if self.is_sparse:
                 result += self.X[rows].T @ weights[block] / self.unit
@@ -415,7 +415,7 @@ def _fixed_direction(n_features):
     return np.random.RandomState(0).uniform(-1.0, 1.0, n_features)
 
 
-def _blocks(n_rows):
+def blocks_of(n_rows):
     """Slices of rows, of which an intermediate result in another precision takes little memory."""
     return (slice(start, min(start + 1024, n_rows)) for start in range(0, n_rows, 1024))
 

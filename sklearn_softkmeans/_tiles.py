@@ -1,15 +1,15 @@
-"""Rows grouped so that a pass can leave out the centres that are far from a whole group.
+"""Rows in tiles, so that a pass can leave out the centres that are far from a whole tile.
 
 With many clusters most of the work of a pass goes into pairs of a row and a centre that have
-nothing to do with each other. Here rows are put in the order of their clusters once, in tiles with
-a middle and a radius, and a pass computes only the pairs that the triangle inequality leaves. That
-is exact for any tiles and any centres; how much it saves is measured, and where that is too little
-passes are full ones.
+nothing to do with each other. Here rows are put once in the order of their clusters, and in each
+by their distance to its middle. A pass computes only the pairs that the triangle inequality leaves.
+That is exact for any tiles and any centres; how much it saves is measured, and where that is too
+little passes are full ones.
 """
 
 import numpy as np
 
-from ._assignment import LANES, Problem, check_overflow, kernels, statistics_of
+from ._assignment import LANES, Problem, blocks_of, check_overflow, kernels, statistics_of
 
 # With fewer clusters, or pairs of a row and a cluster, the order costs more than it saves.
 _FEW_CLUSTERS = 64
@@ -19,7 +19,7 @@ _FEW_PAIRS = 2**22
 _SAMPLE = 4096
 _LARGE_SHARE = 0.4
 
-_MAX_WIDTH = 256
+_MAX_WIDTH = 64
 
 
 def tiled(problem, centers):
@@ -47,35 +47,45 @@ class TiledProblem(Problem):
             ids = ids[weights[ids] > 0.0]
         super().__init__(problem.X[ids], None, **problem.frame, resident=True)
         labels = self.labels(centers, 0.0)
-        order = np.argsort(labels, kind="stable")
+        middles, distances = self._middles_of(labels, len(centers))
+        order = np.lexsort([-distances, labels])
         self.X = self.X[order]
         self._blocks = {}  # those of the former order
         self.sample_weight = None if weights is None else weights[ids[order]]
         self.weight_unit = problem.weight_unit
         self.worthwhile = True
-        self._starts = _split(np.bincount(labels, minlength=len(centers)))
-        sizes = np.diff(self._starts)
-        self._offsets = np.concatenate([[0], np.cumsum(-(-sizes // LANES) * LANES)])
-        self._middles = np.empty((len(sizes), self.n_features))
-        self._radii = np.empty(len(sizes))
-        for t, part in enumerate(self._slices()):
-            rows = self.rows_in_frame(part)
-            self._middles[t] = rows.mean(axis=0)
-            sq_distances = ((rows - self._middles[t]) ** 2).sum(axis=1)
-            self._radii[t] = np.sqrt(sq_distances.max()) * (1.0 + 1e-9)
+        starts, groups = _split(np.bincount(labels, minlength=len(centers)))
+        self._tiles = kernels().tiles.Tiles(
+            starts=starts,
+            offsets=np.concatenate([[0], np.cumsum(-(-np.diff(starts) // LANES) * LANES)]),
+            groups=groups,
+            middles=middles,
+            radii=distances[order[starts[:-1]]] * (1.0 + 1e-9),
+        )
+
+    def _middles_of(self, labels, n_groups):
+        """Mean of the rows of each group, and how far each row is from it."""
+        sums = np.zeros((n_groups, self.n_features))
+        for part in blocks_of(self.n_samples):
+            np.add.at(sums, labels[part], self.rows_in_frame(part))
+        middles = sums / np.maximum(np.bincount(labels, minlength=n_groups), 1)[:, None]
+        distances = np.empty(self.n_samples)
+        for part in blocks_of(self.n_samples):
+            difference = self.rows_in_frame(part) - middles[labels[part]]
+            distances[part] = np.sqrt((difference * difference).sum(axis=1))
+        return middles, distances
 
     def statistics(self, centers, sigma):
         if not self.worthwhile:
             return super().statistics(centers, sigma)
         model = self._model(centers, sigma, {})
-        n_tasks = self._n_summed(len(self._radii), len(centers))
+        n_tasks = self._n_summed(len(self._tiles.middles), len(centers))
         outputs = self._outputs(n_tasks, centers.shape, {})
-        tiles = kernels().tiles.Tiles(self._starts, self._offsets, self._middles, self._radii)
         n_kept = np.zeros(n_tasks, dtype=np.intp)
         kernels().tiles.pass_over_tiles(
             n_tasks,
             _MAX_WIDTH,
-            tiles,
+            self._tiles,
             self._rows_in_tiles(model.bias.dtype),
             self._read_only_weights(),
             model,
@@ -88,24 +98,23 @@ class TiledProblem(Problem):
         self.worthwhile = n_kept.sum() <= _LARGE_SHARE * self.n_samples * len(centers)
         return statistics_of(outputs)
 
-    def _slices(self):
-        return map(slice, self._starts[:-1], self._starts[1:])
-
     def _rows_in_tiles(self, dtype):
         if dtype not in self._blocks:
-            blocks = np.zeros((self._offsets[-1], self.n_features), dtype)
-            for offset, rows in zip(self._offsets[:-1], self._slices(), strict=True):
-                blocks[offset : offset + rows.stop - rows.start] = self.rows_in_frame(rows)
+            starts, offsets = self._tiles.starts, self._tiles.offsets
+            blocks = np.zeros((offsets[-1], self.n_features), dtype)
+            places = np.arange(self.n_samples) + np.repeat((offsets - starts)[:-1], np.diff(starts))
+            for part in blocks_of(self.n_samples):
+                blocks[places[part]] = self.rows_in_frame(part)
             self._blocks = {dtype: (blocks, np.einsum("ij,ij->i", blocks, blocks))}
         blocks, norms = self._blocks[dtype]
         return self._rows()._replace(blocks=blocks, norms=norms)
 
 
 def _split(counts):
-    """Starts of tiles of at most the largest width, of about equal sizes in each group."""
+    """Where tiles start, of at most the largest width and equal sizes in a group, and groups."""
     parts = -(-counts // _MAX_WIDTH)
     group = np.repeat(np.arange(len(counts)), parts)
     position = np.arange(len(group)) - np.repeat(np.cumsum(parts) - parts, parts)
     first = np.cumsum(counts) - counts
     starts = first[group] + position * counts[group] // parts[group]
-    return np.concatenate([starts, [counts.sum()]])
+    return np.concatenate([starts, [counts.sum()]]), np.concatenate([[0], np.cumsum(parts)])

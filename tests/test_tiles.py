@@ -114,18 +114,21 @@ def test_squares_that_overflow_are_an_error():
 
 
 def test_rows_of_a_group_share_tiles_of_at_most_the_width():
-    starts = _tiles._split(np.array([0, 3, 256, 257, 0, 1000]))
-    np.testing.assert_array_equal(starts, [0, 3, 259, 387, 516, 766, 1016, 1266, 1516])
-    assert _tiles._split(np.array([0, 1])).tolist() == [0, 1]
+    starts, groups = _tiles._split(np.array([0, 3, 64, 65, 0, 200]))
+    np.testing.assert_array_equal(starts, [0, 3, 67, 99, 132, 182, 232, 282, 332])
+    np.testing.assert_array_equal(groups, [0, 0, 1, 2, 4, 4, 8])
 
 
-def test_each_row_lies_in_the_ball_of_its_tile():
+def test_each_row_lies_within_the_radius_of_its_tile_and_radii_fall():
     _, grouped, _ = both(1.0)
     assert sorted(map(tuple, grouped.X)) == sorted(map(tuple, X))
-    for t, part in enumerate(grouped._slices()):
-        rows = grouped.rows_in_frame(part)
-        distances = np.linalg.norm(rows - grouped._middles[t], axis=1)
-        assert distances.max() <= grouped._radii[t]
+    tiles = grouped._tiles
+    for g, middle in enumerate(tiles.middles):
+        own = slice(tiles.groups[g], tiles.groups[g + 1])
+        assert (np.diff(tiles.radii[own]) <= 0).all()
+        for t in range(own.start, own.stop):
+            rows = grouped.rows_in_frame(slice(tiles.starts[t], tiles.starts[t + 1]))
+            assert np.linalg.norm(rows - middle, axis=1).max() <= tiles.radii[t]
 
 
 # --------------------------------------------------------------------------------- when

@@ -1,9 +1,9 @@
 """A pass over groups of rows that lie close together, each against the centres it may belong to.
 
-A tile is a group of rows within a ball of known centre m and radius r. By the triangle inequality
-the nearest centre of each of its rows is at most D + r away, with D the distance of m to the centre
-that is nearest to it, and any centre at least |m - c| - r. So no row of the tile has a share of c
-where
+A tile has rows that are at most r away from the middle m of their group; the tiles of a group are
+shells, so that those inside have a small r. By the triangle inequality the nearest centre of each
+of its rows is at most D + r away, with D the distance of m to the centre that is nearest to it, and
+any centre at least |m - c| - r. So no row of the tile has a share of c where
 
     |m - c| >= r + sqrt((D + r)^2 + 2 sigma^2 margin),
 
@@ -37,15 +37,16 @@ class Tiles(NamedTuple):
 
     starts: np.ndarray  # (n_tiles + 1,) intp
     offsets: np.ndarray  # (n_tiles + 1,) intp, multiples of the lanes of a vector
-    middles: np.ndarray  # (n_tiles, n_features) float64
-    radii: np.ndarray  # (n_tiles,) float64
+    groups: np.ndarray  # (n_groups + 1,) intp, group g has tiles groups[g] .. groups[g + 1] - 1
+    middles: np.ndarray  # (n_groups, n_features) float64
+    radii: np.ndarray  # (n_tiles,) float64, falling in each group
 
 
 @threaded
 def pass_over_tiles(
     first,  # IN   tasks first .. last - 1 of n_tasks are run
     last,
-    n_tasks,  # IN   number of groups of tiles
+    n_tasks,  # IN   number of slices of groups
     width,  # IN   largest number of rows in a tile, padded
     tiles,  # IN   Tiles
     rows,  # IN   DenseRows in the order of the tiles, with blocks padded tile by tile
@@ -64,6 +65,10 @@ def pass_over_tiles(
     indices = np.empty((2, width), np.intp)
     column = np.empty(n_clusters, double)
     candidates = np.empty(n_clusters, np.intp)
+    sq_distances = np.empty(n_clusters, double)
+    near = np.empty(n_clusters, np.intp)
+    near_sums = np.empty((n_clusters, n_features), double)
+    near_mass = np.empty(n_clusters, double)
     kept = np.empty(n_clusters, np.intp)
     points = np.empty((n_clusters, n_features), double)
     norms = np.empty(n_clusters, double)
@@ -72,74 +77,86 @@ def pass_over_tiles(
     product = np.empty((n_clusters, n_features), real)
     sums = np.empty((n_clusters, n_features), double)
     mass = np.empty(n_clusters, double)
-    n_tiles = tiles.radii.shape[0]
+    n_groups = tiles.groups.shape[0] - 1
     for task in range(first, last):
-        for t in range(task * n_tiles // n_tasks, (task + 1) * n_tiles // n_tasks):
-            start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
-            k = _near_centers(tiles.middles[t], tiles.radii[t], model, transposed, column, kept)
-            for s in range(k):
-                j = kept[s]
-                norms[s], bias[s] = model.norms[j], model.bias[j]
-                for f in range(n_features):
-                    points[s, f], factors[s, f] = model.points[j, f], model.factors[j, f]
-                    sums[s, f] = 0.0
-                mass[s] = 0.0
-            few = Model(
-                points[:k],
-                norms[:k],
-                factors[:k],
-                bias[:k],
-                model.precision,
-                model.radius,
-                model.hard,
-                model.margin,
-                model.rounding,
-                model.largest_error,
-                model.break_ties,
-                model.tolerance,
-            )
-            w = tiles.offsets[t + 1] - tiles.offsets[t]
-            chunk = Chunk(
-                z=scores[: k * w].reshape((k, w)),
-                best=reals[4, :w],
-                second=reals[5, :w],
-                nearest=indices[0, :w],
-                error=doubles[0, :w],
-                lead=doubles[1, :w],
-                objective=doubles[2, :w],
-                weights=doubles[3, :w],
-                soft=indices[1, :w],
-            )
-            block = rows.blocks[tiles.offsets[t] : tiles.offsets[t + 1]]
-            block_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
-            score_chunk(rows, start, count, few, block, block_norms, chunk.z, column)
-            scan_scores(chunk.z, few.bias, chunk.best, chunk.second, chunk.nearest)
-            n_soft, all_sure = measure_rows(weights, start, count, block_norms, few, chunk)
-            if not all_sure:
-                mend_rows(rows, start, count, few, chunk, candidates)
-            all_soft = n_soft * FEW > count
-            if n_soft > 0:
-                if not all_soft:
-                    gather_soft_rows(count, few, chunk)
-                n_mapped = w if all_soft else n_soft
-                best, second, total = chunk.best, chunk.second, doubles[4]
-                project_chunk(projection, chunk.z, n_mapped, best, second, reals, total)
-            write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
-            equal = weights.shape[0] == 0 and count == w
-            if not all_soft or not add_block(
-                rows, block, chunk.z, chunk.weights, equal, product[:k], sums[:k], mass[:k]
-            ):
-                add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums[:k], mass[:k])
-            for s in range(k):
-                outputs.mass[task, kept[s]] += mass[s]
-                for f in range(n_features):
-                    outputs.sums[task, kept[s], f] += sums[s, f]
-            n_kept[task] += k * count
+        for g in range(task * n_groups // n_tasks, (task + 1) * n_groups // n_tasks):
+            closest = _distances_of_middle(tiles.middles[g], transposed, sq_distances)
+            n_near = 0
+            for t in range(tiles.groups[g], tiles.groups[g + 1]):
+                # Radii fall: what is far from one tile is far from those inside.
+                limit = _limit(tiles.radii[t], closest, model)
+                if t == tiles.groups[g]:
+                    n_near = _list_near(limit, sq_distances, near)
+                    for s in range(n_near):
+                        near_mass[s] = 0.0
+                        for f in range(n_features):
+                            near_sums[s, f] = 0.0
+                k = 0
+                for s in range(n_near):
+                    kept[k] = s
+                    k += not sq_distances[near[s]] > limit
+                for s in range(k):
+                    j = near[kept[s]]
+                    norms[s], bias[s], mass[s] = model.norms[j], model.bias[j], 0.0
+                    for f in range(n_features):
+                        points[s, f], factors[s, f] = model.points[j, f], model.factors[j, f]
+                        sums[s, f] = 0.0
+                few = Model(
+                    points[:k],
+                    norms[:k],
+                    factors[:k],
+                    bias[:k],
+                    model.precision,
+                    model.radius,
+                    model.hard,
+                    model.margin,
+                    model.rounding,
+                    model.largest_error,
+                    model.break_ties,
+                    model.tolerance,
+                )
+                start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
+                w = tiles.offsets[t + 1] - tiles.offsets[t]
+                chunk = Chunk(
+                    z=scores[: k * w].reshape((k, w)),
+                    best=reals[4, :w],
+                    second=reals[5, :w],
+                    nearest=indices[0, :w],
+                    error=doubles[0, :w],
+                    lead=doubles[1, :w],
+                    objective=doubles[2, :w],
+                    weights=doubles[3, :w],
+                    soft=indices[1, :w],
+                )
+                block = rows.blocks[tiles.offsets[t] : tiles.offsets[t + 1]]
+                block_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
+                score_chunk(rows, start, count, few, block, block_norms, chunk.z, column)
+                scan_scores(chunk.z, few.bias, chunk.best, chunk.second, chunk.nearest)
+                n_soft, all_sure = measure_rows(weights, start, count, block_norms, few, chunk)
+                if not all_sure:
+                    mend_rows(rows, start, count, few, chunk, candidates)
+                all_soft = n_soft * FEW > count
+                if n_soft > 0:
+                    if not all_soft:
+                        gather_soft_rows(count, few, chunk)
+                    n_mapped = w if all_soft else n_soft
+                    best, second, total = chunk.best, chunk.second, doubles[4]
+                    project_chunk(projection, chunk.z, n_mapped, best, second, reals, total)
+                write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
+                own, own_mass = sums[:k], mass[:k]
+                equal = weights.shape[0] == 0 and count == w
+                if not all_soft or not add_block(
+                    rows, block, chunk.z, chunk.weights, equal, product[:k], own, own_mass
+                ):
+                    add_rows(rows, start, count, n_soft, all_soft, block, chunk, own, own_mass)
+                _scatter(k, kept, sums, mass, near_sums, near_mass)
+                n_kept[task] += k * count
+            _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
 
 
 @kernel
-def _near_centers(middle, radius, model, transposed, sq_distances, kept):
-    """List the centres that rows of the tile may have a share of."""
+def _distances_of_middle(middle, transposed, sq_distances):
+    """Squared distances of a point to all centres; returns the smallest."""
     n_features, n_clusters = transposed.shape
     for j in range(n_clusters):
         sq_distances[j] = 0.0
@@ -151,12 +168,31 @@ def _near_centers(middle, radius, model, transposed, sq_distances, kept):
     closest = np.inf
     for j in range(n_clusters):
         closest = min(closest, sq_distances[j])
+    return closest
+
+
+@kernel
+def _limit(radius, closest, model):
+    """Squared distance to the middle beyond which rows of a tile have no share of a centre."""
     nearest = math.sqrt(closest) + radius
     limit = radius + math.sqrt(nearest * nearest + 2.0 * model.margin / model.precision)
-    limit *= 1.0 + 1e-9  # for the rounding of distances
-    sq_limit = limit * limit
-    n_kept = 0
-    for j in range(n_clusters):
-        kept[n_kept] = j
-        n_kept += not sq_distances[j] > sq_limit
-    return n_kept
+    return limit * limit * (1.0 + 1e-9)  # for the rounding of distances
+
+
+@kernel
+def _list_near(limit, sq_distances, near):
+    n_near = 0
+    for j in range(sq_distances.shape[0]):
+        near[n_near] = j
+        n_near += not sq_distances[j] > limit
+    return n_near
+
+
+@kernel
+def _scatter(count, places, sums, mass, all_sums, all_mass):
+    """Add the sums of a few centres to those of more."""
+    for s in range(count):
+        j = places[s]
+        all_mass[j] += mass[s]
+        for f in range(sums.shape[1]):
+            all_sums[j, f] += sums[s, f]
