@@ -166,20 +166,16 @@ def entmax(scores, alpha=1.5, *, axis=-1):
 
 
 def _project(scores, alpha, axis):
-    scores = _check_scores(scores)
+    scores = _as_scores(scores)
     moved = np.moveaxis(scores, axis, -1)
     if scores.size == 0:
         return np.empty_like(scores)
     rows = np.ascontiguousarray(moved.reshape(-1, moved.shape[-1]))
-    if not np.all(rows.max(axis=1) > -np.inf):
-        raise ValueError("scores must have a finite entry in each slice along axis.")
-    responsibilities = np.empty_like(rows)
-    _map_rows(rows, alpha, responsibilities)
-    result = np.moveaxis(responsibilities.reshape(moved.shape), -1, axis)
+    result = np.moveaxis(_map_rows(rows, alpha).reshape(moved.shape), -1, axis)
     return np.ascontiguousarray(result)
 
 
-def _check_scores(scores):
+def _as_scores(scores):
     scores = np.asarray(scores)
     if scores.dtype.kind not in "biuf":
         raise ValueError(f"scores must be a dense array of real numbers, got {scores.dtype}.")
@@ -187,15 +183,21 @@ def _check_scores(scores):
         scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim == 0:
         raise ValueError("scores must have at least one dimension, got a scalar.")
-    if np.isnan(scores).any() or np.isposinf(scores).any():
-        raise ValueError("scores must not have NaN or +inf.")
     return scores
 
 
-def _map_rows(rows, alpha, responsibilities):
+def _map_rows(rows, alpha):
     from ._kernels.simplex import map_of, project_rows
 
     n_tasks = max(1, min(64, rows.size // 2**15))
     rows = rows.view()
     rows.flags.writeable = False  # as the caller's array may be: one type, compiled once
-    project_rows(n_tasks, map_of(alpha), rows, responsibilities)
+    responsibilities = np.empty_like(rows)
+    faults = np.zeros((n_tasks, 2), dtype=np.intp)
+    project_rows(n_tasks, map_of(alpha), rows, responsibilities, faults)
+    not_numbers, empty = faults.sum(axis=0)
+    if not_numbers:
+        raise ValueError("scores must not have NaN or +inf.")
+    if empty:
+        raise ValueError("scores must have a finite entry in each slice along axis.")
+    return responsibilities

@@ -222,7 +222,7 @@ def test_rows_are_mapped_in_slices_of_any_number(n_rows, alpha, dtype):
     scores.flags.writeable = False
     results = [np.empty_like(scores) for _ in range(3)]
     for n_tasks, result in zip([1, 2, 7], results, strict=True):
-        project_rows(n_tasks, map_of(alpha), scores, result)
+        project_rows(n_tasks, map_of(alpha), scores, result, np.zeros((n_tasks, 2), np.intp))
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
     np.testing.assert_allclose(

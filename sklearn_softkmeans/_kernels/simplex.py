@@ -324,7 +324,11 @@ def project_chunk(
 
 # ------------------------------------------------------------------- arrays of scores, by rows
 
+# Rows in a block, and how far its columns lie apart: no power of two, which would map all of them
+# to the same few places of the cache.
 _WIDTH = 256
+_STRIDE = _WIDTH + 16
+_SQUARE = 16  # rows whose elements are moved together: a line of the cache
 
 
 @threaded
@@ -335,25 +339,47 @@ def project_rows(
     projection,  # IN   one of the four maps
     scores,  # IN   (n_rows, n_clusters)
     responsibilities,  # OUT  (n_rows, n_clusters)
+    faults,  # INOUT  (n_tasks, 2) numbers of scores that are NaN or inf, of rows of -inf alone
 ):
+    # One read and one write of memory beside the map: scores are checked on the way.
+    n_rows, n_clusters = scores.shape
+    n_chunks = (n_rows + _WIDTH - 1) // _WIDTH
+    z = np.empty((n_clusters, _STRIDE), scores.dtype)
+    peak = np.empty(_WIDTH, scores.dtype)
+    value = np.empty(_WIDTH, scores.dtype)
+    work = np.empty((4, _WIDTH), scores.dtype)
+    total = np.empty(_WIDTH, np.float64)
     for task in range(first, last):
-        n_rows, n_clusters = scores.shape
-        n_chunks = (n_rows + _WIDTH - 1) // _WIDTH
-        z = np.empty((n_clusters, _WIDTH), scores.dtype)
-        peak = np.empty(_WIDTH, scores.dtype)
-        value = np.empty(_WIDTH, scores.dtype)
-        work = np.empty((4, _WIDTH), scores.dtype)
-        total = np.empty(_WIDTH, np.float64)
         for chunk in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
             start = chunk * _WIDTH
             width = min(_WIDTH, n_rows - start)
-            for i in range(width):
-                highest = scores[start + i, 0]
+            for square in range(0, width, _SQUARE):
                 for j in range(n_clusters):
-                    z[j, i] = scores[start + i, j]
-                    highest = max(highest, scores[start + i, j])
-                peak[i] = highest
+                    for i in range(square, min(square + _SQUARE, width)):
+                        z[j, i] = scores[start + i, j]
+            not_numbers, empty = _find_peaks(z, width, peak)
+            faults[task, 0] += not_numbers
+            faults[task, 1] += empty
+            if not_numbers + empty > 0:  # the maps would not end, or return NaN
+                continue
             project_chunk(projection, z, width, peak, value, work, total)
-            for i in range(width):
+            for square in range(0, width, _SQUARE):
                 for j in range(n_clusters):
-                    responsibilities[start + i, j] = z[j, i]
+                    for i in range(square, min(square + _SQUARE, width)):
+                        responsibilities[start + i, j] = z[j, i]
+
+
+@kernel
+def _find_peaks(z, width, peak):
+    """Largest score of each column, and how many scores and columns no map is defined for."""
+    numbers = 0
+    full = 0
+    for i in range(width):
+        peak[i] = -np.inf
+    for j in range(z.shape[0]):
+        for i in range(width):
+            numbers += z[j, i] < np.inf
+            peak[i] = max(peak[i], z[j, i])
+    for i in range(width):
+        full += peak[i] > -np.inf
+    return z.shape[0] * width - numbers, width - full
