@@ -256,7 +256,6 @@ class Problem:
         if self._given is not None:
             points = self._given / self.unit
             points_norms = _sq_norms(points)
-        break_ties = "labels" in wanted or "responsibilities" in wanted
         precision, margin = 1.0, 0.0
         if sigma > 0:
             precision = precision_of(sigma)
@@ -282,7 +281,7 @@ class Problem:
             margin=margin,
             rounding=rounding,
             largest_error=largest_error,
-            break_ties=break_ties,
+            by_row=len(wanted) > 0,
             tolerance=tolerance,
         )
 

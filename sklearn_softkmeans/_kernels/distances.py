@@ -35,7 +35,7 @@ class Model(NamedTuple):
     margin: float  # a row is hard where the two best scores differ by so much
     rounding: float  # error of a score is at most rounding * g * (|x| radius + radius^2 / 2)
     largest_error: float  # where the bound is larger, scores may have overflowed
-    break_ties: bool  # labels or shares are wanted: near ties and distances are computed exactly
+    by_row: bool  # results of single rows are wanted: near ties and each distance are exact
     tolerance: float  # error that is allowed in a responsibility; relative in d^2, four times that
 
 

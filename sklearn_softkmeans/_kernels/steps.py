@@ -162,9 +162,9 @@ def pass_over_rows(
             block, norms = _block(rows, start, count, own_block, own_norms)
             score_chunk(rows, start, count, model, block, norms, chunk.z, column)
             scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
-            n_soft, all_sure = measure_rows(weights, start, count, norms, model, chunk)
+            n_soft, all_sure, mean = measure_rows(weights, start, count, norms, model, chunk)
             if not all_sure:
-                mend_rows(rows, start, count, model, chunk, candidates)
+                mend_rows(rows, start, count, model, chunk, mean, candidates)
             all_soft = n_soft * FEW > count
             if n_soft > 0:
                 if not all_soft:
@@ -183,35 +183,51 @@ def pass_over_rows(
 
 @kernel
 def measure_rows(weights, start, count, norms, model, chunk):
-    """What is to be known of each row; returns how many are soft, and if all scores will do."""
+    """What is to be known of each row.
+
+    Returns how many are soft, if all scores will do, and a distance^2 that the error of a row's own
+    may be relative to.
+    """
     factor = model.rounding * model.precision * model.radius
     constant = 0.5 * factor * model.radius
     twice = 2.0 / model.precision
-    relative = 0.5 / (model.precision * model.tolerance)
-    n_soft = 0
-    n_sure = 0
+    for i in range(norms.shape[0]):
+        chunk.weights[i] = i < count
+    if weights.shape[0] > 0:
+        for i in range(count):
+            chunk.weights[i] = weights[start + i]
+    total = 0.0
+    total_weight = 0.0
     for i in range(norms.shape[0]):
         norm = np.float64(norms[i])
         best = np.float64(chunk.best[i])
         error = factor * math.sqrt(norm) + constant
         error = error if error < model.largest_error else np.inf
-        lead = best - np.float64(chunk.second[i])
         sq_distance_i = norm - twice * best
+        counted = (chunk.weights[i] > 0.0) & (error < np.inf)
+        total += chunk.weights[i] * sq_distance_i if counted else 0.0
+        total_weight += chunk.weights[i] if counted else 0.0
+        chunk.error[i] = error
+        chunk.lead[i] = best - np.float64(chunk.second[i])
+        chunk.objective[i] = sq_distance_i
+    # Where only sums are wanted, errors may be relative to the mean, and average out.
+    mean = 0.0
+    if total > 0.0 and not model.by_row:
+        mean = total / total_weight * max(0.25 * math.sqrt(count), 1.0)
+    relative = 0.5 / (model.precision * model.tolerance)
+    n_soft = 0
+    n_sure = 0
+    for i in range(norms.shape[0]):
+        error, lead = chunk.error[i], chunk.lead[i]
         inside = i < count
         clear = _is_clear(model, lead, error)
         soft = (not clear) & (not model.hard)
-        sure = clear | (error <= model.tolerance) & (not (model.break_ties & (lead <= 2.0 * error)))
-        sure &= (soft & (not model.break_ties)) | (relative * error <= sq_distance_i)
+        sure = clear | (error <= model.tolerance) & (not (model.by_row & (lead <= 2.0 * error)))
+        close = relative * error <= max(chunk.objective[i], mean)
+        sure &= (soft & (not model.by_row)) | close
         n_soft += inside & soft
         n_sure += inside & sure
-        chunk.error[i] = error
-        chunk.lead[i] = lead
-        chunk.objective[i] = sq_distance_i
-        chunk.weights[i] = inside
-    if weights.shape[0] > 0:
-        for i in range(count):
-            chunk.weights[i] = weights[start + i]
-    return n_soft, n_sure == count
+    return n_soft, n_sure == count, mean
 
 
 @kernel
@@ -221,7 +237,7 @@ def _is_clear(model, lead, error):
 
 
 @kernel
-def mend_rows(rows, start, count, model, chunk, candidates):
+def mend_rows(rows, start, count, model, chunk, mean, candidates):
     """Compute again from differences what scores that may be inexact leave uncertain."""
     relative = 0.5 / (model.precision * model.tolerance)
     for i in range(count):
@@ -235,7 +251,9 @@ def mend_rows(rows, start, count, model, chunk, candidates):
             chunk.best[i] = 0.0
             if model.hard:
                 chunk.lead[i] = -_second(chunk.z, i)
-        elif (clear or model.hard or model.break_ties) and not relative * error <= sq_distance_i:
+        elif (clear or model.hard or model.by_row) and not (
+            relative * error <= max(sq_distance_i, mean)
+        ):
             j = chunk.nearest[i]
             chunk.objective[i] = sq_distance(rows, start + i, model.points, model.norms, j)
 
@@ -243,7 +261,7 @@ def mend_rows(rows, start, count, model, chunk, candidates):
 @kernel
 def _needs_exact_scores(model, lead, error, sq_distance_i, n_clusters):
     """Whether the bound of the scores' error leaves responsibilities or free energy uncertain."""
-    if model.break_ties and lead <= 2.0 * error:
+    if model.by_row and lead <= 2.0 * error:
         return True
     if error <= model.tolerance:
         return False

@@ -87,34 +87,12 @@ def pass_over_tiles(
                 limit = _limit(tiles.radii[t], closest, model)
                 if t == tiles.groups[g]:
                     n_near = _list_near(limit, sq_distances, near)
-                    for s in range(n_near):
-                        near_mass[s] = 0.0
-                        for f in range(n_features):
-                            near_sums[s, f] = 0.0
-                k = 0
-                for s in range(n_near):
-                    kept[k] = s
-                    k += not sq_distances[near[s]] > limit
-                for s in range(k):
-                    j = near[kept[s]]
-                    norms[s], bias[s], mass[s] = model.norms[j], model.bias[j], 0.0
-                    for f in range(n_features):
-                        points[s, f], factors[s, f] = model.points[j, f], model.factors[j, f]
-                        sums[s, f] = 0.0
-                few = Model(
-                    points[:k],
-                    norms[:k],
-                    factors[:k],
-                    bias[:k],
-                    model.precision,
-                    model.radius,
-                    model.hard,
-                    model.margin,
-                    model.rounding,
-                    model.largest_error,
-                    model.break_ties,
-                    model.tolerance,
-                )
+                    near_mass[:n_near] = 0.0
+                    near_sums[:n_near] = 0.0
+                k = _filter_near(limit, sq_distances, n_near, near, kept)
+                own = points[:k], norms[:k], factors[:k], bias[:k]
+                few = Model(*(own + model[4:]))
+                _gather_centers(near, kept, model, few, sums, mass)
                 start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
                 w = tiles.offsets[t + 1] - tiles.offsets[t]
                 chunk = Chunk(
@@ -132,9 +110,11 @@ def pass_over_tiles(
                 block_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
                 score_chunk(rows, start, count, few, block, block_norms, chunk.z, column)
                 scan_scores(chunk.z, few.bias, chunk.best, chunk.second, chunk.nearest)
-                n_soft, all_sure = measure_rows(weights, start, count, block_norms, few, chunk)
+                n_soft, all_sure, mean = measure_rows(
+                    weights, start, count, block_norms, few, chunk
+                )
                 if not all_sure:
-                    mend_rows(rows, start, count, few, chunk, candidates)
+                    mend_rows(rows, start, count, few, chunk, mean, candidates)
                 all_soft = n_soft * FEW > count
                 if n_soft > 0:
                     if not all_soft:
@@ -186,6 +166,26 @@ def _list_near(limit, sq_distances, near):
         near[n_near] = j
         n_near += not sq_distances[j] > limit
     return n_near
+
+
+@kernel
+def _filter_near(limit, sq_distances, n_near, near, kept):
+    """Places in `near` of the centres that are near to a smaller tile."""
+    n_kept = 0
+    for s in range(n_near):
+        kept[n_kept] = s
+        n_kept += not sq_distances[near[s]] > limit
+    return n_kept
+
+
+@kernel
+def _gather_centers(near, kept, model, few, sums, mass):
+    for s in range(few.norms.shape[0]):
+        j = near[kept[s]]
+        few.norms[s], few.bias[s], mass[s] = model.norms[j], model.bias[j], 0.0
+        for f in range(model.points.shape[1]):
+            few.points[s, f], few.factors[s, f] = model.points[j, f], model.factors[j, f]
+            sums[s, f] = 0.0
 
 
 @kernel
