@@ -129,10 +129,8 @@ class BaseSoftKMeans(
     def _solve(self, problem, centers, sigma, run):
         def report(n_iter, objective, shift):
             objective *= problem.unit * problem.unit * problem.weight_unit
-            print(
-                f"run {run}, iteration {n_iter}: objective {objective:.9g}, "
-                f"center shift {shift * problem.unit:.3g}"
-            )
+            step = "discarded" if shift is None else f"center shift {shift * problem.unit:.3g}"
+            print(f"run {run}, iteration {n_iter}: objective {objective:.9g}, {step}")
 
         return solve(
             problem,

@@ -61,9 +61,11 @@ class SoftKMeans(BaseSoftKMeans):
     random_state : int, RandomState instance or None, default=None
         Seed of the initial centers.
     copy_x : bool, default=True
-        Keep a centered copy of dense X during `fit`, which makes iterations faster. With False
-        rows are centered block by block in every iteration, without a second copy of a
-        C-contiguous float X. X itself is never changed, and the result is bitwise the same.
+        Keep a centered copy of dense X during `fit`, which makes iterations faster; with 64
+        clusters or more it may be two, in an order that lets iterations leave out far centers. With
+        False rows are centered block by block in every iteration, without a second copy of a
+        C-contiguous float X. X itself is never changed, and the result is the same to rounding,
+        with fewer clusters bitwise.
 
     Attributes
     ----------

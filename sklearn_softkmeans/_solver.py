@@ -22,13 +22,13 @@ class Solution(NamedTuple):
     objective_path: list  # free energy after each pass but the last; a rejected one repeats it
     n_iter: int  # passes over the data
     stop_reason: str  # "tol", "stagnation" or "max_iter"
-    distance: float  # estimate of the distance to the fixed point
 
 
 def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
     """Move the centres until they are within `tol` of a fixed point.
 
-    `report(n_iter, objective, shift)` is called once for each pass over the data.
+    `report(n_iter, objective, shift)` is called once for each pass over the data, with the free
+    energy it found, and None for the length of the plain step where its centres were discarded.
     """
     if solver == "auto":
         # K-means ends after finitely many steps, with nothing to extrapolate.
@@ -37,14 +37,15 @@ def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
     if solver == "lbfgs":
         options = {"sigma": sigma, "max_iter": max_iter, "tol": tol, "report": report}
         centers = _descend(problem, centers, path, **options)
-    rule = StoppingRule(tol, problem.spread, centers, np.finfo(problem.X.dtype).eps)
-    anderson = _Anderson(problem) if solver != "em" else None
+    rule = StoppingRule(tol, problem.spread, np.finfo(problem.X.dtype).eps)
+    anderson = _Anderson(problem, min(path, default=np.inf)) if solver != "em" else None
     reason = None
     last = plain = centers
-    bound, shift = np.inf, 0.0
+    bound = np.inf
     while reason is None and len(path) < max_iter:
         statistics = problem.statistics(centers, sigma)
         if statistics.objective > bound:
+            shift = None
             path.append(path[-1])
             centers, bound = plain, np.inf
             anderson.restart()
@@ -54,16 +55,17 @@ def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
             shift = float(np.linalg.norm(plain_new - centers))
             factor = None
             if centers is not plain:
-                factor = float(np.linalg.norm(plain_new - plain) / np.linalg.norm(centers - last))
+                step = float(np.linalg.norm(centers - last))
+                factor = float(np.linalg.norm(plain_new - plain)) / step if step > 0.0 else 1.0
             path.append(statistics.objective)
-            reason = rule.check(shift, factor)
+            reason = rule.check(shift, np.abs(plain_new).max(), factor)
             last, plain = centers, plain_new
             centers, bound = plain, np.inf
             if anderson is not None:
                 centers, bound = anderson.propose(last, plain, statistics, rule.factors)
         if report is not None:
-            report(len(path), path[-1], shift)
-    return Solution(plain, path, len(path), reason or "max_iter", rule.distance)
+            report(len(path), statistics.objective, shift)
+    return Solution(plain, path, len(path), reason or "max_iter")
 
 
 class StoppingRule:
@@ -77,11 +79,12 @@ class StoppingRule:
     With tol = 0 the iteration ends by stagnation: the shift is rounding error.
     """
 
-    def __init__(self, tol, spread, centers, eps=2.0**-52):
+    def __init__(self, tol, spread, eps=2.0**-52):
         self.distance = np.inf
         self.factors = deque(maxlen=_MEMORY)
         self._enough = tol * spread
-        self._rounding = 4.0 * eps * max(spread, np.abs(centers).max())
+        self._spread = spread
+        self._eps = eps
         self._shift = None
         self._smallest = np.inf
         self._waited = 0
@@ -91,8 +94,8 @@ class StoppingRule:
         self.factors.clear()
         self._shift = None
 
-    def check(self, shift, factor=None):
-        """Reason to stop after a plain step of this size, or None.
+    def check(self, shift, largest, factor=None):
+        """Reason to stop after a plain step of length `shift` to centres up to `largest`, or None.
 
         `factor` says how much the plain step shortened the last difference of centres. It is the
         ratio of the last two shifts where the centres came from a plain step.
@@ -100,9 +103,10 @@ class StoppingRule:
         window = 2 if factor is None else _MEMORY
         if self._shift is not None:
             self.factors.append(shift / self._shift if factor is None else factor)
-            largest = max(*list(self.factors)[-window:], 0.5)
-            self.distance = shift * largest / (1.0 - largest) if largest < 1.0 else np.inf
-        if shift <= self._rounding:
+            slowest = max(*list(self.factors)[-window:], 0.5)
+            self.distance = shift * slowest / (1.0 - slowest) if slowest < 1.0 else np.inf
+        rounding = 4.0 * self._eps * max(self._spread, largest)
+        if shift <= rounding:
             self.distance = shift
             return "tol" if self._enough >= shift and self._enough > 0.0 else "stagnation"
         if self._shift is not None and self.distance <= self._enough:
@@ -110,7 +114,7 @@ class StoppingRule:
         self._shift = shift
         self._waited = 0 if shift < self._smallest else self._waited + 1
         self._smallest = min(shift, self._smallest)
-        noise = shift <= 10.0 * self._rounding and self._waited >= _PATIENCE
+        noise = shift <= 10.0 * rounding and self._waited >= _PATIENCE
         return "stagnation" if noise else None
 
 
@@ -129,7 +133,8 @@ class _Anderson:
     steps are those of K-means.
     """
 
-    def __init__(self, problem):
+    def __init__(self, problem, lowest):
+        self._lowest = lowest
         self._spread = problem.spread
         self._eps = np.finfo(problem.X.dtype).eps
         self._steps = deque(maxlen=_MEMORY + 1)  # (centers, plain)
@@ -141,6 +146,7 @@ class _Anderson:
 
     def propose(self, centers, plain, statistics, factors):
         """The next centres, and the free energy that they must not exceed."""
+        self._lowest = min(self._lowest, statistics.objective)
         hard = statistics.inertia - statistics.objective <= 1e-12 * statistics.inertia
         if hard or not factors or factors[-1] >= 1.0:
             self.restart()
@@ -158,8 +164,9 @@ class _Anderson:
             self.restart()
             return plain, np.inf
         guaranteed = statistics.mass @ ((plain - centers) ** 2).sum(axis=1)
-        scale = abs(statistics.objective) + statistics.mass.sum() * self._spread**2
-        return proposal, statistics.objective - guaranteed + 64.0 * self._eps * scale
+        # No more than `monotone` takes for rounding, and not again in every step.
+        noise = 4.0 * self._eps * statistics.mass.sum() * self._spread**2
+        return proposal, min(statistics.objective - guaranteed, self._lowest) + noise
 
     def _extrapolate(self, mass):
         weights = np.sqrt(mass)[:, None]
@@ -183,6 +190,8 @@ def _descend(problem, centers, path, *, sigma, max_iter, tol, report):
     The gradient is 2 N_j (c_j - g_j) with g the plain step. In units of 1 / sqrt(2 N_j), as they
     are at the start, a step along the negative gradient is the plain step.
     """
+    if max_iter == 1:
+        return centers
     known = [problem.statistics(centers, sigma)]
     mass = known[0].mass
     scale = np.sqrt(2.0 * np.maximum(mass, 1e-3 * mass.mean()))[:, None]
@@ -202,7 +211,7 @@ def _descend(problem, centers, path, *, sigma, max_iter, tol, report):
             lowest, best = statistics.objective, current
         path.append(lowest)
         if report is not None:
-            report(len(path), lowest, shift)
+            report(len(path), statistics.objective, shift)
         if shift <= 1e-2 * tol * problem.spread:
             raise _Enough
         return statistics.objective, (2.0 * half / scale).ravel()

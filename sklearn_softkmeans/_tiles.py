@@ -9,11 +9,21 @@ little passes are full ones.
 
 import numpy as np
 
-from ._assignment import LANES, Problem, blocks_of, check_overflow, kernels, statistics_of
+from ._assignment import (
+    LANES,
+    Problem,
+    blocks_of,
+    check_overflow,
+    kernels,
+    one_blas_thread,
+    statistics_of,
+)
 
-# With fewer clusters, or pairs of a row and a cluster, the order costs more than it saves.
+# With fewer clusters, pairs of a row and a cluster, or rows for a cluster, the order costs more
+# than it saves.
 _FEW_CLUSTERS = 64
 _FEW_PAIRS = 2**22
+_FEW_ROWS = 2 * LANES
 
 # Rows that tell whether the order pays, and the share of pairs above which it does not.
 _SAMPLE = 4096
@@ -24,36 +34,38 @@ _MAX_WIDTH = 64
 
 def tiled(problem, centers):
     """The problem with its rows in tiles around `centers`, or as it is where that is faster."""
-    n_pairs = problem.n_samples * len(centers)
-    if not problem.resident or len(centers) < _FEW_CLUSTERS or n_pairs < _FEW_PAIRS:
+    n_clusters = len(centers)
+    weights = problem.sample_weight
+    # Rows without weight may lie anywhere, and count for nothing.
+    ids = np.arange(problem.n_samples) if weights is None else np.flatnonzero(weights > 0.0)
+    too_few = n_clusters < _FEW_CLUSTERS or len(ids) < max(
+        _FEW_PAIRS // n_clusters, _FEW_ROWS * n_clusters
+    )
+    if too_few or not problem.resident:
         return problem
-    every = max(problem.n_samples // _SAMPLE, 1)
-    sample = TiledProblem(problem, np.arange(0, problem.n_samples, every), centers)
+    sample = TiledProblem(problem, ids[:: max(len(ids) // _SAMPLE, 1)], centers)
     sample.statistics(centers, 0.0)
-    if not sample.worthwhile:
-        return problem
-    return TiledProblem(problem, np.arange(problem.n_samples), centers)
+    return TiledProblem(problem, ids, centers) if sample.worthwhile else problem
 
 
 class TiledProblem(Problem):
-    """Some rows of a dense problem in tiles around given centres, for many passes.
-
-    Rows without weight are left out: they may lie anywhere, and count for nothing.
-    """
+    """Some rows of a dense problem in tiles around given centres, for many passes."""
 
     def __init__(self, problem, ids, centers):
-        weights = problem.sample_weight
-        if weights is not None:
-            ids = ids[weights[ids] > 0.0]
-        super().__init__(problem.X[ids], None, **problem.frame, resident=True)
-        labels = self.labels(centers, 0.0)
-        middles, distances = self._middles_of(labels, len(centers))
+        some = Problem(problem.X[ids], **problem.frame)
+        labels = some.labels(centers, 0.0)
+        middles, distances = _middles(some, labels, len(centers))
         order = np.lexsort([-distances, labels])
-        self.X = self.X[order]
-        self._blocks = {}  # those of the former order
-        self.sample_weight = None if weights is None else weights[ids[order]]
+        weights = problem.sample_weight
+        super().__init__(
+            some.X[order],
+            None if weights is None else weights[ids[order]],
+            **problem.frame,
+            resident=True,
+        )
         self.weight_unit = problem.weight_unit
-        self.worthwhile = True
+        self.worthwhile = True  # until a pass finds otherwise
+        self._tile_blocks = {}
         starts, groups = _split(np.bincount(labels, minlength=len(centers)))
         self._tiles = kernels().tiles.Tiles(
             starts=starts,
@@ -63,18 +75,6 @@ class TiledProblem(Problem):
             radii=distances[order[starts[:-1]]] * (1.0 + 1e-9),
         )
 
-    def _middles_of(self, labels, n_groups):
-        """Mean of the rows of each group, and how far each row is from it."""
-        sums = np.zeros((n_groups, self.n_features))
-        for part in blocks_of(self.n_samples):
-            np.add.at(sums, labels[part], self.rows_in_frame(part))
-        middles = sums / np.maximum(np.bincount(labels, minlength=n_groups), 1)[:, None]
-        distances = np.empty(self.n_samples)
-        for part in blocks_of(self.n_samples):
-            difference = self.rows_in_frame(part) - middles[labels[part]]
-            distances[part] = np.sqrt((difference * difference).sum(axis=1))
-        return middles, distances
-
     def statistics(self, centers, sigma):
         if not self.worthwhile:
             return super().statistics(centers, sigma)
@@ -82,32 +82,50 @@ class TiledProblem(Problem):
         n_tasks = self._n_summed(len(self._tiles.middles), len(centers))
         outputs = self._outputs(n_tasks, centers.shape, {})
         n_kept = np.zeros(n_tasks, dtype=np.intp)
-        kernels().tiles.pass_over_tiles(
-            n_tasks,
-            _MAX_WIDTH,
-            self._tiles,
-            self._rows_in_tiles(model.bias.dtype),
-            self._read_only_weights(),
-            model,
-            np.ascontiguousarray(centers.T),
-            self._map,
-            outputs,
-            n_kept,
-        )
+        with one_blas_thread():
+            kernels().tiles.pass_over_tiles(
+                n_tasks,
+                _MAX_WIDTH,
+                self._tiles,
+                self._rows_in_tiles(model.bias.dtype),
+                self._read_only_weights(),
+                model,
+                np.ascontiguousarray(centers.T),
+                self._map,
+                outputs,
+                n_kept,
+            )
         check_overflow(outputs)
         self.worthwhile = n_kept.sum() <= _LARGE_SHARE * self.n_samples * len(centers)
         return statistics_of(outputs)
 
     def _rows_in_tiles(self, dtype):
-        if dtype not in self._blocks:
+        if dtype not in self._tile_blocks:
             starts, offsets = self._tiles.starts, self._tiles.offsets
             blocks = np.zeros((offsets[-1], self.n_features), dtype)
             places = np.arange(self.n_samples) + np.repeat((offsets - starts)[:-1], np.diff(starts))
             for part in blocks_of(self.n_samples):
                 blocks[places[part]] = self.rows_in_frame(part)
-            self._blocks = {dtype: (blocks, np.einsum("ij,ij->i", blocks, blocks))}
-        blocks, norms = self._blocks[dtype]
+            self._tile_blocks = {dtype: (blocks, np.einsum("ij,ij->i", blocks, blocks))}
+        blocks, norms = self._tile_blocks[dtype]
         return self._rows()._replace(blocks=blocks, norms=norms)
+
+    def _rows(self, dtype=np.float64, width=None):
+        # Single passes between those over tiles are not worth another copy.
+        return super()._rows(dtype, None if self.worthwhile else width)
+
+
+def _middles(problem, labels, n_groups):
+    """Mean of the rows of each group, and how far each row is from it."""
+    sums = np.zeros((n_groups, problem.n_features))
+    for part in blocks_of(problem.n_samples):
+        np.add.at(sums, labels[part], problem.rows_in_frame(part))
+    middles = sums / np.maximum(np.bincount(labels, minlength=n_groups), 1)[:, None]
+    distances = np.empty(problem.n_samples)
+    for part in blocks_of(problem.n_samples):
+        difference = problem.rows_in_frame(part) - middles[labels[part]]
+        distances[part] = np.sqrt((difference * difference).sum(axis=1))
+    return middles, distances
 
 
 def _split(counts):

@@ -68,6 +68,21 @@ def test_a_slow_stretch_in_single_precision_is_no_end(make, seed, solver):
     assert moved <= 3e-4 * np.sqrt(digits.var(axis=0).sum())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every
+def test_a_far_initial_centre_is_no_measure_of_rounding(make, dtype):
+    X = reference.blobs(3, n_samples=150, std=1.0, seed=1)
+    far = 1e5 if dtype == np.float32 else 1e80
+    start = np.vstack([X[:2], [[far, far]]])
+    near = np.vstack([X[:2], [[1e3, 1e3]]])
+    fits = [
+        fit_quietly(make(3, sigma=0.5, init=init, tol=1e-5), X.astype(dtype))
+        for init in (start, near)
+    ]
+    assert [fitted.stop_reason_ for fitted in fits] == ["tol", "tol"]
+    assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1e-5)
+
+
 @pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-6])
 @every_alpha
 def test_the_distance_left_is_about_the_tolerance(tol, alpha):

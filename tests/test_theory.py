@@ -194,6 +194,15 @@ def test_statement_4_no_step_of_200_random_fits_raises_f(solver, alpha, start):
         assert (np.diff(path) <= 1e-10 * np.abs(path[:-1])).all(), seed
 
 
+@pytest.mark.parametrize("solver", ["em", "auto", "lbfgs"])
+def test_statement_4_holds_in_single_precision(solver):
+    for seed in range(40):
+        X = np.random.RandomState(seed).normal(size=(300, 3)).astype(np.float32)
+        options = {"sigma": 0.8, "tol": 1e-6, "random_state": seed, "max_iter": 500}
+        fitted = fit_quietly(model(1.0, 3, solver=solver, **options), X)
+        assert (np.diff(fitted.objective_path_) <= 0.0).all(), seed
+
+
 @every_alpha
 def test_statement_4_the_path_is_f_recomputed_step_by_step(alpha):
     for seed in range(8):

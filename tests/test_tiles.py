@@ -20,13 +20,15 @@ def always(monkeypatch):
     """Tiles for any number of clusters and rows, however little they save."""
     monkeypatch.setattr(_tiles, "_FEW_CLUSTERS", 1)
     monkeypatch.setattr(_tiles, "_FEW_PAIRS", 1)
-    monkeypatch.setattr(_tiles, "_LARGE_SHARE", 1.0)
+    monkeypatch.setattr(_tiles, "_FEW_ROWS", 1)
+    monkeypatch.setattr(_tiles, "_LARGE_SHARE", np.inf)
 
 
 def both(alpha, rows=X, weights=None, start=START):
     problem = problem_for_fit(rows, weights, alpha, resident=True)
     centers = problem.into_frame(start)
-    return problem, TiledProblem(problem, np.arange(len(rows)), centers), centers
+    ids = np.arange(len(rows)) if weights is None else np.flatnonzero(weights)
+    return problem, TiledProblem(problem, ids, centers), centers
 
 
 def assert_same(found, expected, rounding):
@@ -141,6 +143,10 @@ def test_few_clusters_or_pairs_and_rows_that_are_not_kept_stay_as_they_are(monke
     assert tiled(problem, centers) is problem
     monkeypatch.setattr(_tiles, "_FEW_PAIRS", 40 * 3000)
     assert isinstance(tiled(problem, centers), TiledProblem)
+    monkeypatch.setattr(_tiles, "_FEW_ROWS", 76)
+    assert tiled(problem, centers) is problem
+    monkeypatch.setattr(_tiles, "_FEW_ROWS", 75)
+    assert isinstance(tiled(problem, centers), TiledProblem)
     lean = problem_for_fit(X, None, 1.0, resident=False)
     assert tiled(lean, centers) is lean
 
@@ -151,6 +157,29 @@ def test_where_centres_are_close_against_the_tiles_nothing_is_gained(monkeypatch
     rows = np.random.RandomState(0).normal(size=(2000, 30))
     problem = problem_for_fit(rows, None, 1.0, resident=True)
     assert tiled(problem, problem.into_frame(rows[:50])) is problem
+
+
+def test_a_periodic_mask_leaves_rows_to_decide_by(monkeypatch):
+    """The sample is taken from the rows that count."""
+    monkeypatch.setattr(_tiles, "_FEW_CLUSTERS", 40)
+    monkeypatch.setattr(_tiles, "_FEW_PAIRS", 1)
+    monkeypatch.setattr(_tiles, "_FEW_ROWS", 1)
+    monkeypatch.setattr(_tiles, "_SAMPLE", 1000)
+    weights = np.ones(len(X))
+    weights[::3] = 0.0
+    problem = problem_for_fit(X, weights, 1.0, resident=True)
+    grouped = tiled(problem, problem.into_frame(START))
+    assert isinstance(grouped, TiledProblem)
+    assert grouped.n_samples == 2000
+
+
+def test_passes_for_single_rows_leave_the_tiles_as_they_are():
+    _, grouped, centers = both(1.5)
+    first = grouped.statistics(centers, 0.05)
+    objective = grouped.row_objective(centers, 0.05)
+    assert objective.sum() == pytest.approx(first.objective, rel=1e-10)
+    assert grouped._blocks == {}
+    np.testing.assert_array_equal(grouped.statistics(centers, 0.05).sums, first.sums)
 
 
 def test_at_a_high_temperature_passes_become_full_ones():

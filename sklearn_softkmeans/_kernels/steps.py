@@ -198,6 +198,7 @@ def measure_rows(weights, start, count, norms, model, chunk):
             chunk.weights[i] = weights[start + i]
     total = 0.0
     total_weight = 0.0
+    total_square = 0.0
     for i in range(norms.shape[0]):
         norm = np.float64(norms[i])
         best = np.float64(chunk.best[i])
@@ -207,13 +208,15 @@ def measure_rows(weights, start, count, norms, model, chunk):
         counted = (chunk.weights[i] > 0.0) & (error < np.inf)
         total += chunk.weights[i] * sq_distance_i if counted else 0.0
         total_weight += chunk.weights[i] if counted else 0.0
+        total_square += chunk.weights[i] * chunk.weights[i] if counted else 0.0
         chunk.error[i] = error
         chunk.lead[i] = best - np.float64(chunk.second[i])
         chunk.objective[i] = sq_distance_i
-    # Where only sums are wanted, errors may be relative to the mean, and average out.
+    # Where only sums are wanted, errors may be relative to the mean, and average out over as many
+    # rows as the weights come to.
     mean = 0.0
-    if total > 0.0 and not model.by_row:
-        mean = total / total_weight * max(0.25 * math.sqrt(count), 1.0)
+    if total > 0.0 and total_square > 0.0 and not model.by_row:
+        mean = total / total_weight * max(0.25 * total_weight / math.sqrt(total_square), 1.0)
     relative = 0.5 / (model.precision * model.tolerance)
     n_soft = 0
     n_sure = 0

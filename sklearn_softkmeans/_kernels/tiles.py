@@ -55,7 +55,7 @@ def pass_over_tiles(
     transposed,  # IN   (n_features, n_clusters) float64, its points
     projection,  # IN   one of the maps of simplex.py
     outputs,  # OUT  Outputs of which sums, mass and totals are wanted
-    n_kept,  # OUT  (n_tasks,) number of pairs of a row and a centre that were computed
+    n_kept,  # INOUT  (n_tasks,) number of pairs of a row and a centre that were computed
 ):
     n_clusters, n_features = model.points.shape
     real, double = model.bias.dtype, model.norms.dtype
@@ -80,6 +80,8 @@ def pass_over_tiles(
     n_groups = tiles.groups.shape[0] - 1
     for task in range(first, last):
         for g in range(task * n_groups // n_tasks, (task + 1) * n_groups // n_tasks):
+            if tiles.groups[g] == tiles.groups[g + 1]:
+                continue
             closest = _distances_of_middle(tiles.middles[g], transposed, sq_distances)
             n_near = 0
             for t in range(tiles.groups[g], tiles.groups[g + 1]):
@@ -130,7 +132,7 @@ def pass_over_tiles(
                 ):
                     add_rows(rows, start, count, n_soft, all_soft, block, chunk, own, own_mass)
                 _scatter(k, kept, sums, mass, near_sums, near_mass)
-                n_kept[task] += k * count
+                n_kept[task] += k * w
             _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
 
 
