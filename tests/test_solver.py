@@ -1,11 +1,13 @@
 """The iteration and its stopping rule."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import reference
 from sklearn_softkmeans._centers import problem_for_fit, update_centers
-from sklearn_softkmeans._solver import StoppingRule, solve
+from sklearn_softkmeans._solver import StoppingRule, _Anderson, solve
 
 IRIS = reference.data("iris")
 EPS = np.finfo(np.float64).eps
@@ -304,6 +306,24 @@ def test_what_lowers_the_objective_too_little_is_discarded_for_one_pass():
     path = np.array(solution.objective_path)
     assert (path[1:] == path[:-1]).sum() >= rugged.n_refused
     assert (np.diff(path) <= 0.0).all()
+
+
+@pytest.mark.parametrize(("factor", "proposed"), [(0.9, True), (0.9999, False)])
+def test_an_extrapolation_beyond_the_data_is_not_tried(factor, proposed):
+    """It would land at shift / (1 - factor), here 1e3 times the spread, and might overflow."""
+    anderson = _Anderson(SimpleNamespace(spread=1.0, X=np.zeros(1)), np.inf)
+    statistics = SimpleNamespace(objective=1.0, inertia=2.0, mass=np.ones(1))
+    centers = np.zeros((1, 1))
+    for shift in (0.1, 0.1 * factor):
+        plain = centers + shift
+        found, bound = anderson.propose(centers, plain, statistics, [factor, factor])
+        last, centers = plain, plain
+    if proposed:
+        np.testing.assert_allclose(found, 0.1 / (1 - factor), rtol=1e-6)
+        assert bound < 1.0
+    else:
+        np.testing.assert_array_equal(found, last)
+        assert bound == np.inf
 
 
 def test_discarded_centres_are_reported_as_such():
