@@ -9,7 +9,7 @@ from timing import alternate, iteration_seconds, ratios, seconds
 from sklearn_softkmeans import EntmaxKMeans
 
 SHAPES = [(100_000, 10, 10), (100_000, 50, 100), (20_000, 784, 10)]
-FEW, MANY = 2, 6
+FEW, MANY = 2, 12
 
 
 def mixture(X, centers, sigma):
