@@ -83,38 +83,26 @@ def pass_over_tiles(
             if tiles.groups[g] == tiles.groups[g + 1]:
                 continue
             closest = _distances_of_middle(tiles.middles[g], transposed, sq_distances)
-            n_near = 0
+            # Radii fall: what is far from the first tile is far from those inside.
+            outer = _limit(tiles.radii[tiles.groups[g]], closest, model)
+            n_near = _list_near(outer, sq_distances, near)
+            near_mass[:n_near] = 0.0
+            near_sums[:n_near] = 0.0
             for t in range(tiles.groups[g], tiles.groups[g + 1]):
-                # Radii fall: what is far from one tile is far from those inside.
                 limit = _limit(tiles.radii[t], closest, model)
-                if t == tiles.groups[g]:
-                    n_near = _list_near(limit, sq_distances, near)
-                    near_mass[:n_near] = 0.0
-                    near_sums[:n_near] = 0.0
                 k = _filter_near(limit, sq_distances, n_near, near, kept)
-                own = points[:k], norms[:k], factors[:k], bias[:k]
-                few = Model(*(own + model[4:]))
+                centers = points[:k], norms[:k], factors[:k], bias[:k]
+                few = Model(*(centers + model[4:]))
                 _gather_centers(near, kept, model, few, sums, mass)
                 start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
                 w = tiles.offsets[t + 1] - tiles.offsets[t]
-                chunk = Chunk(
-                    z=scores[: k * w].reshape((k, w)),
-                    best=reals[4, :w],
-                    second=reals[5, :w],
-                    nearest=indices[0, :w],
-                    error=doubles[0, :w],
-                    lead=doubles[1, :w],
-                    objective=doubles[2, :w],
-                    weights=doubles[3, :w],
-                    soft=indices[1, :w],
-                )
+                chunk = _chunk_of(scores, reals, doubles, indices, k, w)
                 block = rows.blocks[tiles.offsets[t] : tiles.offsets[t + 1]]
-                block_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
-                score_chunk(rows, start, count, few, block, block_norms, chunk.z, column)
+                own_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
+                # As in `pass_over_rows`: a kernel for both makes all first fits a second slower.
+                score_chunk(rows, start, count, few, block, own_norms, chunk.z, column)
                 scan_scores(chunk.z, few.bias, chunk.best, chunk.second, chunk.nearest)
-                n_soft, all_sure, mean = measure_rows(
-                    weights, start, count, block_norms, few, chunk
-                )
+                n_soft, all_sure, mean = measure_rows(weights, start, count, own_norms, few, chunk)
                 if not all_sure:
                     mend_rows(rows, start, count, few, chunk, mean, candidates)
                 all_soft = n_soft * FEW > count
@@ -125,15 +113,31 @@ def pass_over_tiles(
                     best, second, total = chunk.best, chunk.second, doubles[4]
                     project_chunk(projection, chunk.z, n_mapped, best, second, reals, total)
                 write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
-                own, own_mass = sums[:k], mass[:k]
+                few_sums, few_mass = sums[:k], mass[:k]
                 equal = weights.shape[0] == 0 and count == w
                 if not all_soft or not add_block(
-                    rows, block, chunk.z, chunk.weights, equal, product[:k], own, own_mass
+                    rows, block, chunk.z, chunk.weights, equal, product[:k], few_sums, few_mass
                 ):
-                    add_rows(rows, start, count, n_soft, all_soft, block, chunk, own, own_mass)
+                    add_rows(rows, start, count, n_soft, all_soft, block, chunk, few_sums, few_mass)
                 _scatter(k, kept, sums, mass, near_sums, near_mass)
                 n_kept[task] += k * w
             _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
+
+
+@kernel
+def _chunk_of(scores, reals, doubles, indices, k, w):
+    """Views of the buffers for w rows and k centres; the first rows of `reals` stay scratch."""
+    return Chunk(
+        z=scores[: k * w].reshape((k, w)),
+        best=reals[4, :w],
+        second=reals[5, :w],
+        nearest=indices[0, :w],
+        error=doubles[0, :w],
+        lead=doubles[1, :w],
+        objective=doubles[2, :w],
+        weights=doubles[3, :w],
+        soft=indices[1, :w],
+    )
 
 
 @kernel
