@@ -120,7 +120,7 @@ def _relocate(problem, statistics, centers, dead, sigma):
     ids = ids[badness[ids] > 0.0]  # fewer where there are more centres than different rows
     if len(ids) == 0:
         return sums, mass
-    few = Problem(problem.X[ids], alpha=problem.alpha, origin=problem.origin, size=problem.size)
+    few = Problem(problem.X[ids], **problem.frame)
     weights = problem.weights[ids]
     resp = np.asarray(few.responsibilities(centers, sigma), dtype=np.float64)
     leaves = few.row_objective(centers, sigma) >= 0.0
