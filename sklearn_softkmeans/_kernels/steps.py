@@ -158,7 +158,7 @@ def pass_over_rows(
     for task in range(first, last):
         for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
             start = number * width
-            count = min(width, n_samples - start)
+            count = width if start + width < n_samples else n_samples - start
             block, norms = _block(rows, start, count, own_block, own_norms)
             score_chunk(rows, start, count, model, block, norms, chunk.z, column)
             scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
@@ -326,13 +326,9 @@ def write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
     outputs.totals[task, 0] += objective
     outputs.totals[task, 1] += inertia
     outputs.totals[task, 2] += count - finite
-    if outputs.objective.shape[0] > 0:
-        for i in range(count):
-            outputs.objective[start + i] = chunk.objective[i]
-    if outputs.gaps.shape[0] > 0:
-        for i in range(count):
-            outputs.gaps[start + i] = twice * chunk.lead[i]
-    if outputs.labels.shape[0] == 0 and outputs.responsibilities.shape[0] == 0:
+    by_row = outputs.labels.shape[0] + outputs.responsibilities.shape[0]
+    by_row += outputs.objective.shape[0] + outputs.gaps.shape[0]
+    if by_row == 0:
         return
     s = 0
     for i in range(count):
@@ -340,6 +336,10 @@ def write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
         c = i if all_soft else s
         s += soft
         nearest = chunk.nearest[i]
+        if outputs.objective.shape[0] > 0:
+            outputs.objective[start + i] = chunk.objective[i]
+        if outputs.gaps.shape[0] > 0:
+            outputs.gaps[start + i] = twice * chunk.lead[i]
         if outputs.responsibilities.shape[0] > 0:
             for j in range(z.shape[0]):
                 outputs.responsibilities[start + i, j] = z[j, c] if soft else j == nearest
