@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from copy import copy
 from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -39,6 +40,16 @@ class Assignment(NamedTuple):
     mass: np.ndarray
     inertia: float
     objective: float
+
+
+class Cells(NamedTuple):
+    """Rows by their nearest centre, in the frame."""
+
+    labels: np.ndarray  # (n_samples,)
+    sq_distances: np.ndarray  # (n_samples,) to the nearest centre
+    gaps: np.ndarray  # (n_samples,) by which the second is further: d_(2)^2 - d_(1)^2
+    sums: np.ndarray  # (n_clusters, n_features)
+    mass: np.ndarray  # (n_clusters,)
 
 
 class Problem:
@@ -118,6 +129,13 @@ class Problem:
         """
         return np.zeros(self.n_features) if self._given is not None else self.origin
 
+    def with_map(self, alpha):
+        """The same rows, with another map."""
+        other = copy(self)
+        other.alpha = alpha
+        other.__dict__.pop("_map", None)
+        return other
+
     def into_frame(self, centers):
         return (np.asarray(centers, dtype=np.float64) - self.origin) / self.unit
 
@@ -131,27 +149,6 @@ class Problem:
     def dense_rows(self, ids):
         """Some rows as a dense array as they were given."""
         return self.X[ids].toarray() if self.is_sparse else self.X[ids]
-
-    def times(self, vector):
-        """Products of all rows in the frame with a vector."""
-        result = np.empty(self.n_samples)
-        for block in blocks_of(self.n_samples):
-            if self.is_sparse:
-                result[block] = self.X[block] @ vector / self.unit
-            else:
-                result[block] = np.einsum("ij,j->i", self.rows_in_frame(block), vector)
-        return result
-
-    def row_keys(self):
-        """One number for each row that depends on its content alone: equal rows, equal keys."""
-        direction = _fixed_direction(self.n_features)
-        keys = np.empty(self.n_samples)
-        with np.errstate(over="ignore", invalid="ignore"):  # rows without weight lie anywhere
-            for block in blocks_of(self.n_samples):
-                rows = self.X[block]
-                # Not BLAS, whose result for a row depends on the row's place among the others.
-                keys[block] = rows @ direction if self.is_sparse else (rows * direction).sum(axis=1)
-        return keys
 
     def weighted_sum(self, weights, ids=None):
         """Weighted sum of rows in the frame, bitwise the same for any number of threads."""
@@ -185,11 +182,23 @@ class Problem:
         """Free energy of each row, in the frame; the squared distance where sigma = 0."""
         return self._run(centers, sigma, objective=np.empty(self.n_samples)).objective
 
-    def labels_and_gaps(self, centers):
-        """Nearest centre of each row, and d_(2)^2 - d_(1)^2 in the frame."""
+    def cells(self, centers):
+        """Rows by their nearest centre."""
         labels = np.empty(self.n_samples, dtype=np.int32)
-        outputs = self._run(centers, 0.0, labels=labels, gaps=np.empty(self.n_samples))
-        return outputs.labels, outputs.gaps
+        gaps, sq_distances = np.empty((2, self.n_samples))
+        wanted = {"labels": labels, "gaps": gaps, "objective": sq_distances}
+        outputs = self._run(centers, 0.0, sums=True, **wanted)
+        sums, mass = _add_in_order(outputs.sums), _add_in_order(outputs.mass)
+        return Cells(labels, sq_distances, gaps, sums, mass)
+
+    def scatter_along(self, labels, directions, means):
+        """Sum of w (x - m) (x - m).v over the rows x of each cluster, of mean m and direction v."""
+        n_tasks = self._n_summed(self._n_tasks(1, self.n_samples, 1), len(means))
+        sums, totals = np.zeros((n_tasks, *means.shape)), np.zeros((n_tasks, len(means)))
+        shifts = np.einsum("ij,ij->i", directions, means)
+        arguments = self._read_only_weights(), labels, directions, shifts, sums, totals
+        kernels().rows.add_along(n_tasks, self._rows(), *arguments)
+        return _add_in_order(sums) - _add_in_order(totals)[:, None] * means
 
     def assign(self, centers, sigma):
         """Labels, mass, inertia and free energy at the given centres, in the unit of X."""
@@ -317,7 +326,8 @@ class Problem:
             norms = np.empty(n_chunks * width, dtype)
             n_tasks = self._n_tasks(width, n_chunks, 1)
             kernels().distances.load_rows(n_tasks, width, rows, blocks, norms)
-            self._blocks = {(dtype, width): (blocks, norms)}
+            self._blocks.clear()  # shared with the same rows under another map
+            self._blocks[dtype, width] = blocks, norms
         return self._blocks[dtype, width]
 
     def _layout(self, n_clusters, itemsize, sums):
@@ -407,11 +417,6 @@ def _unwanted(dtype):
         "objective": np.empty(0),
         "gaps": np.empty(0),
     }
-
-
-@cache
-def _fixed_direction(n_features):
-    return np.random.RandomState(0).uniform(-1.0, 1.0, n_features)
 
 
 def blocks_of(n_rows):

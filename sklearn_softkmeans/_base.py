@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._annealing import anneal, exchange
 from ._assignment import for_prediction, one_blas_thread
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, fit_context, validate_parameters
@@ -34,7 +35,11 @@ class BaseSoftKMeans(
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "sigma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "init": [StrOptions({"k-means++", "random"}), callable, "array-like"],
+        "init": [
+            StrOptions({"k-means++", "random", "annealing", "exchange"}),
+            callable,
+            "array-like",
+        ],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "em", "anderson", "lbfgs"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -114,11 +119,19 @@ class BaseSoftKMeans(
                     stacklevel=4,
                 )
             return 1
+        if isinstance(self.init, str) and self.init == "annealing":
+            return 1  # another run would be the same
         if self.n_init == "auto":
-            return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
+            return 1 if self.init in ("k-means++", "exchange") else 10
         return self.n_init
 
     def _start(self, problem, init, random_state):
+        if isinstance(init, str) and init == "annealing":
+            return anneal(problem, self.n_clusters)
+        if isinstance(init, str) and init == "exchange":
+            return exchange(
+                problem, initial_centers(problem, self.n_clusters, "k-means++", random_state)
+            )
         if isinstance(init, str):
             return initial_centers(problem, self.n_clusters, init, random_state)
         if callable(init):

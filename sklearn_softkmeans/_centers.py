@@ -117,7 +117,9 @@ def _relocate(problem, statistics, centers, dead, sigma):
     counted = problem.weights > 0.0
     badness = problem.weights * np.where(counted, sq_distances, 0.0)
     ids = np.argsort(-badness, kind="stable")[: len(dead)]
-    ids = ids[badness[ids] > 0.0]  # fewer where there are more centres than different rows
+    # Fewer where there are more centres than different rows: on a centre but for its rounding.
+    rounding = 64.0 * np.finfo(np.float64).eps * problem.spread
+    ids = ids[(badness[ids] > 0.0) & (sq_distances[ids] > rounding * rounding)]
     if len(ids) == 0:
         return sums, mass
     few = Problem(problem.X[ids], **problem.frame)
@@ -161,10 +163,11 @@ def auto_sigma(problem, centers):
 
 def _gap_limit(problem, centers):
     # Of equal centres one is kept: gaps of zero say nothing about the others.
-    _, first = np.unique(_merged(centers, 1e-9 * problem.spread), return_index=True)
+    _, first = np.unique(merged(centers, 1e-9 * problem.spread), return_index=True)
     if len(first) == 1:
         return np.inf
-    labels, gaps = problem.labels_and_gaps(centers[first])
+    cells = problem.cells(centers[first])
+    labels, gaps = cells.labels, cells.gaps
     rounding = 4.0 * np.finfo(np.float64).eps * problem.spread**2
     apart = (gaps > rounding) & (problem.weights > 0.0)
     labels, gaps, weights = labels[apart], gaps[apart], problem.weights[apart]
@@ -190,12 +193,12 @@ def _largest_variance(problem):
     """Largest eigenvalue of the weighted covariance, in the frame, matrix-free."""
     zero = np.zeros((1, problem.n_features))
     statistics = problem.statistics(zero, 0.0)
-    mean = statistics.sums[0] / statistics.mass[0]
-    weights = problem.weights / statistics.mass[0]
+    mean = statistics.sums / statistics.mass
+    labels = np.zeros(problem.n_samples, dtype=np.int32)
 
     def covariance_times(vector):
-        products = weights * (problem.times(vector) - mean @ vector)
-        return problem.weighted_sum(products) - mean * products.sum()
+        direction = np.ascontiguousarray(vector.reshape(1, -1))
+        return problem.scatter_along(labels, direction, mean)[0] / statistics.mass[0]
 
     size = problem.n_features
     if size <= 16:
@@ -218,10 +221,10 @@ def resolution(problem, distance):
 
 def count_distinct(centers, mass, distance):
     """Number of centres with mass that lie further apart than `distance`."""
-    return len(np.unique(_merged(centers[mass > 0.0], distance)))
+    return len(np.unique(merged(centers[mass > 0.0], distance)))
 
 
-def _merged(centers, distance):
+def merged(centers, distance):
     """Group of each centre, where centres that are within `distance` of each other form one."""
     pairs = KDTree(centers).query_pairs(distance, output_type="ndarray")
     if len(pairs) == 0:

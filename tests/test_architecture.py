@@ -27,6 +27,7 @@ FLOORS = {
     "_seeding": 3,
     "_tiles": 3,
     "projections": 3,
+    "_annealing": 4,
     "_solver": 4,
     "_base": 5,
     "_entmax_kmeans": 6,
@@ -35,6 +36,7 @@ FLOORS = {
 }
 SAME_FLOOR = {  # (importer, imported)
     ("_centers", "_assignment"),
+    ("_seeding", "_assignment"),
     ("_tiles", "_assignment"),
     ("_kernels.distances", "_kernels.rows"),
     ("_kernels.simplex", "_kernels.elementary"),

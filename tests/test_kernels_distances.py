@@ -76,12 +76,19 @@ def test_nearest_centres_and_gaps_equal_the_reference(n_clusters, container, dty
     problem = Problem(container(X), alpha=1.0, origin=X.mean(axis=0), size=1.0)
     centers = problem.into_frame(X[:n_clusters] + 0.1)
     rows = problem.rows_in_frame(np.arange(70))
-    labels, gaps = problem.labels_and_gaps(centers)
-    np.testing.assert_array_equal(labels, reference.sq_distances(rows, centers).argmin(axis=1))
+    cells = problem.cells(centers)
+    sq_distances = reference.sq_distances(rows, centers)
+    np.testing.assert_array_equal(cells.labels, sq_distances.argmin(axis=1))
+    nearest = sq_distances.min(axis=1)
+    np.testing.assert_allclose(cells.sq_distances, nearest, rtol=0, atol=ERROR[dtype])
+    one_hot = np.eye(n_clusters)[cells.labels]
+    np.testing.assert_array_equal(cells.mass, one_hot.sum(axis=0))
+    np.testing.assert_allclose(cells.sums, one_hot.T @ rows, rtol=0, atol=100 * ERROR[dtype])
     if n_clusters == 1:
-        np.testing.assert_array_equal(gaps, np.inf)
+        np.testing.assert_array_equal(cells.gaps, np.inf)
     else:
-        np.testing.assert_allclose(gaps, reference.gaps(rows, centers), rtol=0, atol=ERROR[dtype])
+        expected = reference.gaps(rows, centers)
+        np.testing.assert_allclose(cells.gaps, expected, rtol=0, atol=ERROR[dtype])
 
 
 @dtypes
@@ -93,9 +100,9 @@ def test_gaps_that_cancel_are_taken_from_differences(container, dtype):
     X = (middle + np.outer(step, [1.0, 0.0, 0.0])).astype(dtype)
     centers = middle + np.array([[-0.5, 0, 0], [0.5, 0, 0]])
     problem = for_prediction(container(X), centers, 0.0, 1.0)
-    labels, gaps = problem.labels_and_gaps(problem.into_frame(centers))
-    np.testing.assert_array_equal(labels, 1)
-    np.testing.assert_allclose(gaps * problem.unit**2, 2 * step, rtol=1e-12)
+    cells = problem.cells(problem.into_frame(centers))
+    np.testing.assert_array_equal(cells.labels, 1)
+    np.testing.assert_allclose(cells.gaps * problem.unit**2, 2 * step, rtol=1e-12)
 
 
 def test_gaps_below_the_rounding_of_scores_are_exact():
@@ -105,9 +112,9 @@ def test_gaps_below_the_rounding_of_scores_are_exact():
     X = middle + np.outer(step, [1.0, 0.0, 0.0])
     centers = middle + np.array([[-0.5, 0, 0], [0.5, 0, 0]])
     problem = for_prediction(sparse.csr_array(X), centers, 0.0, 1.0)
-    labels, gaps = problem.labels_and_gaps(problem.into_frame(centers))
-    np.testing.assert_array_equal(labels, 1)
-    np.testing.assert_allclose(gaps * problem.unit**2, 2 * step, rtol=1e-9)
+    cells = problem.cells(problem.into_frame(centers))
+    np.testing.assert_array_equal(cells.labels, 1)
+    np.testing.assert_allclose(cells.gaps * problem.unit**2, 2 * step, rtol=1e-9)
 
 
 @dtypes

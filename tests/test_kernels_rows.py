@@ -117,3 +117,37 @@ def test_slices_of_rows_change_nothing(container):
         sq_distances_to(n_tasks, problem._rows(), points, norms, closest, result)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+# ----------------------------------------------------------------------------- principal axes
+
+
+@dtypes
+@containers
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_samples", ROWS)
+def test_scatter_along_directions_equals_the_reference(n_samples, weighted, container, dtype):
+    X = draw_rows(n_samples, 5, dtype)
+    random = np.random.RandomState(1)
+    weights = random.randint(3, size=n_samples).astype(float) if weighted else None
+    if weighted:
+        weights[0] = 2.0
+    labels = random.randint(4, size=n_samples).astype(np.int32)
+    directions, means = random.normal(size=(2, 4, 5))
+    zero = np.zeros(5)
+    problem = Problem(container(X), weights, alpha=1.0, origin=zero, size=0.9)
+    found = problem.scatter_along(labels, directions, means)
+    expected = np.zeros((4, 5))
+    for i, j in enumerate(labels):
+        difference = np.asarray(X[i], float) - means[j]
+        expected[j] += problem.weights[i] * difference * (difference @ directions[j])
+    atol = 1e-6 * n_samples if PLAIN and dtype == np.float32 else 1e-12 * n_samples
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+def test_rows_without_weight_are_left_out_wherever_they_lie():
+    X = np.array([[1.0, 2.0], [1e200, 1e200], [3.0, 0.0]])
+    labels = np.zeros(3, np.int32)
+    problem = Problem(X, np.array([1.0, 0, 1]), alpha=1.0, origin=np.zeros(2), size=0.9)
+    found = problem.scatter_along(labels, np.array([[1.0, 0.0]]), np.array([[2.0, 1.0]]))
+    np.testing.assert_allclose(found, 2.0 * problem.weights[0] * np.array([[1.0, -1.0]]))

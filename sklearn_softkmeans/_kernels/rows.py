@@ -116,3 +116,62 @@ def sq_distances_to(
         for i in range(task * n_samples // n_tasks, (task + 1) * n_samples // n_tasks):
             for j in range(points.shape[0]):
                 sq_distances[j, i] = min(closest[i], sq_distance(rows, i, points, norms, j))
+
+
+def _dense_product(rows, i, vectors, j):
+    total = 0.0
+    for f in range(vectors.shape[1]):
+        total += (rows.X[i, f] - rows.anchor[f]) * rows.scale * vectors[j, f]
+    return total
+
+
+def _sparse_product(rows, i, vectors, j):
+    total = 0.0
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        total += rows.data[p] * rows.scale * vectors[j, rows.indices[p]]
+    return total
+
+
+@by_type({DenseRows: _dense_product, SparseRows: _sparse_product})
+def _product(rows, i, vectors, j):
+    """Product of row i with vector j, in float64."""
+
+
+def _add_dense(rows, i, weight, sums):
+    for f in range(sums.shape[0]):
+        sums[f] += weight * ((rows.X[i, f] - rows.anchor[f]) * rows.scale)
+
+
+def _add_sparse(rows, i, weight, sums):
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        sums[rows.indices[p]] += weight * (rows.data[p] * rows.scale)
+
+
+@by_type({DenseRows: _add_dense, SparseRows: _add_sparse})
+def _add(rows, i, weight, sums):
+    """Add row i with a weight to sums, in float64."""
+
+
+@threaded
+def add_along(
+    first,  # IN   tasks first .. last - 1 of n_tasks are run
+    last,
+    n_tasks,  # IN   number of slices of rows
+    rows,  # IN
+    weights,  # IN   (n_samples,) or empty for unit weights
+    labels,  # IN   (n_samples,) cluster of each row
+    directions,  # IN   (n_clusters, n_features) one for each cluster
+    shifts,  # IN   (n_clusters,) product of each direction with its cluster's middle
+    sums,  # INOUT  (n_tasks, n_clusters, n_features) rows times their place along the direction
+    totals,  # INOUT  (n_tasks, n_clusters) places
+):
+    """Step of a power iteration in all clusters: 4 operations for each element of X."""
+    for task in range(first, last):
+        n_samples = labels.shape[0]
+        for i in range(task * n_samples // n_tasks, (task + 1) * n_samples // n_tasks):
+            weight = weights[i] if weights.shape[0] > 0 else 1.0
+            if weight > 0.0:  # a row without weight may lie anywhere
+                j = labels[i]
+                place = weight * (_product(rows, i, directions, j) - shifts[j])
+                totals[task, j] += place
+                _add(rows, i, place, sums[task, j])

@@ -1,0 +1,196 @@
+"""Starts that seldom need a second one: deterministic annealing, and the exchange of clusters.
+
+**Annealing** (Rose 1998) begins with one centre at the mean and cools. A centre whose cluster
+varies more than sigma along some direction stands for two, so it is split there, and centres that
+have merged count once. Here this goes on until there are several times as many centres as asked
+for; those that are of least use are then taken away, and an exchange is tried. Random numbers play
+no part.
+
+**Exchange** improves a solution of K-means: centres are added where the error is large, and as many
+taken away where they are of least use; the result is kept if it is better.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from ._centers import merged, problem_for_fit, resolution, update_centers
+from ._seeding import fixed_direction
+
+_COOLING = 0.5  # of sigma^2, from one temperature to the next
+_STEPS = 3  # EM steps at a temperature
+_SURPLUS = 3  # centres to stop at, in units of n_clusters
+_LAST_TEMPERATURES = 8  # with that many centres
+_POWER_STEPS = 6
+_SPLIT = 0.3  # of sigma, from a centre to each of its halves
+_MERGED = 0.16  # of sigma, between two centres that count as one
+
+_REMOVED = 0.15  # share of the surplus that is taken away at a time
+_EXCHANGED = 0.1  # share of the clusters, at first
+_ENOUGH = 1e-4  # relative change of inertia that is none
+
+
+class Stage(NamedTuple):
+    """What annealing found at one temperature."""
+
+    sigma: float
+    centers: np.ndarray  # (n_centers, n_features)
+    objective: float  # free energy, where each of these centres counts once
+
+
+def annealing_stages(X, n_clusters, sample_weight=None):
+    """The stages of ``init="annealing"``, from hot to cold, in the unit of X.
+
+    `X` and `sample_weight` are validated arrays, as estimators pass them on.
+    """
+    problem = problem_for_fit(X, sample_weight, 1.0, resident=True)
+    square = problem.unit * problem.unit * problem.weight_unit
+    stages = []
+
+    def report(sigma, centers, objective):
+        centers = problem.out_of_frame(centers)
+        stages.append(Stage(sigma * problem.unit, centers, objective * square))
+
+    anneal(problem, n_clusters, report)
+    return stages
+
+
+def anneal(problem, n_clusters, report=None):
+    """Centres in the frame by deterministic annealing, whatever the map of the problem.
+
+    `report(sigma, centers, objective)` is called at each temperature.
+    """
+    problem = problem.with_map(1.0)
+    sq_sigma = np.inf
+    centers = np.zeros((1, problem.n_features))
+    centers = _lloyd(problem, centers, n_steps=1)[0]
+    room = _SURPLUS * n_clusters - 1
+    smallest = resolution(problem, 0.0) ** 2
+    while room > 0:
+        cells = problem.cells(centers)
+        variances, directions = principal_axes(problem, cells)
+        if variances.max() <= smallest:  # as many centres as different rows
+            break
+        sq_sigma = _COOLING * min(sq_sigma, variances.max())
+        ratios = variances / sq_sigma
+        split = np.argsort(-ratios, kind="stable")[: min(room, np.count_nonzero(ratios > 1.0))]
+        centers = _split(centers, split, _SPLIT * np.sqrt(sq_sigma) * directions[split])
+        centers = _cool(problem, centers, np.sqrt(sq_sigma), _STEPS, report)
+        centers = _merge(centers, _MERGED * np.sqrt(sq_sigma))
+        room = _SURPLUS * n_clusters - len(centers)
+    if room <= 0:
+        for _ in range(_LAST_TEMPERATURES):
+            sq_sigma *= _COOLING
+            centers = _cool(problem, centers, np.sqrt(sq_sigma), 1, report)
+    while len(centers) > n_clusters:
+        n_removed = max(1, int(_REMOVED * (len(centers) - n_clusters)))
+        centers = _remove(problem, centers, n_removed)
+        centers = _lloyd(problem, centers, n_steps=2)[0]
+    centers = np.resize(centers, (n_clusters, problem.n_features))  # repeat some where rows do
+    return exchange(problem, centers)
+
+
+def exchange(problem, centers):
+    """Centres of lower inertia, from given ones, in the frame."""
+    centers, inertia = _lloyd(problem, centers)
+    n_exchanged = max(1, int(_EXCHANGED * len(centers))) if len(centers) > 1 else 0
+    while n_exchanged > 0:
+        proposal, lower = _lloyd(problem, _exchanged(problem, centers, n_exchanged))
+        if lower < (1.0 - _ENOUGH) * inertia:
+            centers, inertia = proposal, lower
+        else:
+            n_exchanged //= 2
+    return centers
+
+
+def _exchanged(problem, centers, n_exchanged):
+    """Split the centres of the largest errors, and take away as many."""
+    cells = problem.cells(centers)
+    variances, directions = principal_axes(problem, cells)
+    errors = _sums(problem, cells, cells.sq_distances)
+    split = np.argsort(-errors, kind="stable")[:n_exchanged]
+    steps = 0.5 * np.sqrt(variances[split])[:, None] * directions[split]
+    centers = _lloyd(problem, _split(centers, split, steps), n_steps=4)[0]
+    return _remove(problem, centers, n_exchanged)
+
+
+# ---------------------------------------------------------------------------------- steps
+
+
+def _cool(problem, centers, sigma, n_steps, report):
+    """Some steps of EM at one temperature."""
+    for _ in range(n_steps):
+        statistics = problem.statistics(centers, sigma)
+        centers = update_centers(problem, statistics, centers, sigma)
+    if report is not None:
+        report(sigma, centers, problem.statistics(centers, sigma).objective)
+    return centers
+
+
+def _lloyd(problem, centers, n_steps=300):
+    """Steps of K-means until they gain little; also the inertia before the last one."""
+    inertia = np.inf
+    for _ in range(n_steps):
+        statistics = problem.statistics(centers, 0.0)
+        centers = update_centers(problem, statistics, centers, 0.0)
+        gained = inertia - statistics.inertia
+        inertia = statistics.inertia
+        if gained <= _ENOUGH * inertia:
+            break
+    return centers, inertia
+
+
+def principal_axes(problem, cells):
+    """Largest variance in each cell, and its direction, by a power iteration in all of them."""
+    mass = np.maximum(cells.mass, np.finfo(np.float64).tiny)[:, None]
+    means = cells.sums / mass
+    directions = np.tile(fixed_direction(problem.n_features), (len(means), 1))
+    for _ in range(_POWER_STEPS):
+        directions /= np.maximum(np.linalg.norm(directions, axis=1), 1e-300)[:, None]
+        directions = problem.scatter_along(cells.labels, directions, means) / mass
+    variances = np.linalg.norm(directions, axis=1)
+    return variances, directions / np.maximum(variances, 1e-300)[:, None]
+
+
+def _split(centers, ids, steps):
+    """Replace some centres by two each."""
+    halves = centers.copy()
+    halves[ids] -= steps
+    return np.concatenate([halves, centers[ids] + steps])
+
+
+def _merge(centers, distance):
+    """Replace centres that are close together by their mean."""
+    groups = merged(centers, distance)
+    sums = np.zeros((groups.max() + 1, centers.shape[1]))
+    np.add.at(sums, groups, centers)
+    return sums / np.bincount(groups)[:, None]
+
+
+def _remove(problem, centers, n_removed):
+    """Leave out the centres whose rows are nearly as close to their second one.
+
+    A centre whose nearest neighbour has gone takes over its rows, so it stays if others are left.
+    """
+    cells = problem.cells(centers)
+    costs = _sums(problem, cells, cells.gaps)
+    neighbours = KDTree(centers).query(centers, k=2)[1][:, 1]
+    kept = np.ones(len(centers), dtype=bool)
+    needed = np.zeros(len(centers), dtype=bool)
+    for also_needed in (False, True):
+        for j in np.argsort(costs, kind="stable"):
+            if kept.sum() == len(centers) - n_removed:
+                return centers[kept]
+            if kept[j] and (also_needed or not needed[j]):
+                kept[j] = False
+                needed[neighbours[j]] = True
+                needed[neighbours == j] = True
+    return centers[kept]
+
+
+def _sums(problem, cells, values):
+    """Weighted sums of the rows' values in each cell; rows without weight may have any."""
+    weighted = np.zeros(problem.n_samples)
+    np.multiply(problem.weights, values, out=weighted, where=problem.weights > 0.0)
+    return np.bincount(cells.labels, weighted, len(cells.mass))
