@@ -16,7 +16,7 @@ THREAD_VARIABLES = [
     "BLIS_NUM_THREADS",
     "NUMBA_NUM_THREADS",  # ours
 ]
-TABLES = ["iterations", "fits", "passes", "small", "projections", "peers", "startup"]
+TABLES = ["iterations", "fits", "passes", "starts", "small", "projections", "peers", "startup"]
 
 
 def parse_arguments():
@@ -27,8 +27,8 @@ def parse_arguments():
         nargs="+",
         default=["*"],
         metavar="PATTERN",
-        help="rows of the tables `iterations`, `fits`, `passes`, `projections` and `peers` whose "
-        "label matches one of these, such as '*float32' or '100000x*'",
+        help="rows of all tables but `small` and `startup` whose label matches one of these, "
+        "such as '*float32' or '100000x*'",
     )
     parser.add_argument(
         "--columns",
