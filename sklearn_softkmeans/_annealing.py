@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from ._centers import merged, problem_for_fit, resolution, update_centers
-from ._seeding import fixed_direction
+from ._seeding import fixed_direction, initial_centers
 
 _COOLING = 0.5  # of sigma^2, from one temperature to the next
 _STEPS = 3  # EM steps at a temperature
@@ -37,6 +37,16 @@ class Stage(NamedTuple):
     sigma: float
     centers: np.ndarray  # (n_centers, n_features)
     objective: float  # free energy, where each of these centres counts once
+
+
+def start(problem, n_clusters, init, random_state):
+    """Centres in the frame by the method `init`."""
+    if init == "annealing":
+        return anneal(problem, n_clusters)
+    if init == "exchange":
+        centers = initial_centers(problem, n_clusters, "k-means++", random_state)
+        return exchange(problem, centers)
+    return initial_centers(problem, n_clusters, init, random_state)
 
 
 def annealing_stages(X, n_clusters, sample_weight=None):

@@ -15,15 +15,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._annealing import anneal, exchange
+from ._annealing import start
 from ._assignment import for_prediction, one_blas_thread
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, fit_context, validate_parameters
+from ._perplexity import first_sigma, search
 from ._ranges import SMALLEST_SIGMA, precision_of
-from ._seeding import initial_centers
+from ._reports import shortcomings
 from ._solver import monotone, solve
 from ._tiles import tiled
-from ._validation import FLOATS, check_initial_centers, check_rows, check_sample_weight
+from ._validation import (
+    FLOATS,
+    check_initial_centers,
+    check_perplexity,
+    check_rows,
+    check_sample_weight,
+)
 from ._version import VersionedState
 
 
@@ -35,6 +42,7 @@ class BaseSoftKMeans(
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "sigma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "perplexity": [None, Interval(Real, 1, None, closed="neither")],
         "init": [
             StrOptions({"k-means++", "random", "annealing", "exchange"}),
             callable,
@@ -79,6 +87,7 @@ class BaseSoftKMeans(
             )
         sample_weight = check_sample_weight(sample_weight, X)
         init = self._validate_init(X)
+        check_perplexity(self.perplexity, self.sigma, self.n_clusters)
         # More threads of BLAS would round differently, and spin between the passes; what underflows
         # is nothing beside the rest.
         with one_blas_thread(), np.errstate(under="ignore"):
@@ -87,8 +96,11 @@ class BaseSoftKMeans(
                 X, sample_weight, self._alpha, sigma=given or 0.0, resident=self.copy_x
             )
             solution, sigma = self._best_run(problem, init, self._n_runs(), given)
+            jump = None
+            if self.perplexity is not None:
+                solution, sigma, jump = self._search(problem, solution, sigma)
             self._store(problem, solution, sigma * problem.unit if given is None else given)
-        self._warn()
+        self._warn(jump)
         return self
 
     def _best_run(self, problem, init, n_runs, given):
@@ -100,7 +112,7 @@ class BaseSoftKMeans(
             centers = self._start(problem, init, random_state)
             grouped = tiled(problem, centers)
             if sigma is None:
-                sigma = auto_sigma(grouped, centers)
+                sigma = self._first_sigma(grouped, centers)
             solution = self._solve(grouped, centers, sigma, run)
             if n_runs == 1:
                 return solution, sigma
@@ -108,6 +120,20 @@ class BaseSoftKMeans(
             if best is None or objective < lowest:
                 best, lowest = solution, objective
         return best, sigma
+
+    def _first_sigma(self, problem, centers):
+        if self.perplexity is None:
+            return auto_sigma(problem, centers)
+        return first_sigma(problem, centers, self.perplexity)
+
+    def _search(self, problem, solution, sigma):
+        """Adapt sigma to the perplexity: (solution, sigma, trials on both sides of a jump)."""
+
+        def fit(centers, sigma):
+            return self._solve(problem, centers, sigma, "search")
+
+        trial, other = search(problem, solution, sigma, self.perplexity, fit)
+        return trial.solution, trial.sigma, other and (trial, other)
 
     def _n_runs(self):
         if not isinstance(self.init, str) and not callable(self.init):
@@ -126,14 +152,8 @@ class BaseSoftKMeans(
         return self.n_init
 
     def _start(self, problem, init, random_state):
-        if isinstance(init, str) and init == "annealing":
-            return anneal(problem, self.n_clusters)
-        if isinstance(init, str) and init == "exchange":
-            return exchange(
-                problem, initial_centers(problem, self.n_clusters, "k-means++", random_state)
-            )
         if isinstance(init, str):
-            return initial_centers(problem, self.n_clusters, init, random_state)
+            return start(problem, self.n_clusters, init, random_state)
         if callable(init):
             init = init(problem.X, self.n_clusters, random_state=random_state)
             init = check_initial_centers(init, self.n_clusters, problem.n_features)
@@ -183,25 +203,9 @@ class BaseSoftKMeans(
             solution.centers, self.cluster_mass_, resolution(problem, distance)
         )
 
-    def _warn(self):
-        if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before "
-                f"the centers were within tol={self.tol} of a fixed point. Increase max_iter or "
-                "tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if self.n_distinct_clusters_ < self.n_clusters:
-            remedy = "Decrease sigma, or" if self.sigma_ > 0 else "Remove duplicate rows, or"
-            warnings.warn(
-                f"Number of distinct cluster centers found: {self.n_distinct_clusters_}, fewer "
-                f"than n_clusters={self.n_clusters}, at sigma={self.sigma_:.6g}. The others merged "
-                f"with them or hold no rows. {remedy} ask for fewer clusters: X may have fewer "
-                "different rows than n_clusters.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+    def _warn(self, jump):
+        for message in shortcomings(self, jump):
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     # ------------------------------------------------------------------------ validation
 

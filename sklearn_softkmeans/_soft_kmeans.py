@@ -32,6 +32,12 @@ class SoftKMeans(BaseSoftKMeans):
         the root of the median gap in each cluster, and half the standard deviation of the first
         principal axis. So few rows are shared, and no centers merge. All runs use the value of
         the first.
+    perplexity : float, default=None
+        Instead of `sigma`: the number of clusters that a row of the fitted model belongs to, as the
+        weighted mean over rows of exp(Shannon entropy of the responsibilities); above 1 and below
+        `n_clusters`. `sigma` is solved for. Other than `sigma` it has no unit, and means the same
+        for every map. Where centers merge the mean may jump; the fit then warns, and ends on the
+        cold side.
     init : {"k-means++", "random", "annealing", "exchange"}, array-like of shape \
             (n_clusters, n_features) or callable, default="k-means++"
         Initial centers. "k-means++" is the greedy form that
@@ -106,7 +112,8 @@ class SoftKMeans(BaseSoftKMeans):
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` was reached, or if fewer than `n_clusters` distinct centers were found.
+        If `max_iter` was reached, if fewer than `n_clusters` distinct centers were found, or if
+        the perplexity cannot be reached.
     RuntimeWarning
         If `n_init` is a number above 1 although `init` is an array.
 
@@ -156,6 +163,7 @@ class SoftKMeans(BaseSoftKMeans):
         n_clusters=8,
         *,
         sigma="auto",
+        perplexity=None,
         init="k-means++",
         n_init="auto",
         solver="auto",
@@ -167,6 +175,7 @@ class SoftKMeans(BaseSoftKMeans):
     ):
         self.n_clusters = n_clusters
         self.sigma = sigma
+        self.perplexity = perplexity
         self.init = init
         self.n_init = n_init
         self.solver = solver

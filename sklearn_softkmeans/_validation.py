@@ -50,3 +50,19 @@ def check_initial_centers(centers, n_clusters, n_features):
             f"(n_clusters, n_features)={(n_clusters, n_features)}."
         )
     return centers
+
+
+def check_perplexity(perplexity, sigma, n_clusters):
+    """Whether it is one that n_clusters can have, and the only word on the temperature."""
+    if perplexity is None:
+        return
+    if not isinstance(sigma, str):
+        raise ValueError(
+            f"Both sigma={sigma} and perplexity={perplexity} were given. Leave sigma at "
+            '"auto" to have it solved for, or perplexity at None.'
+        )
+    if perplexity >= n_clusters:
+        raise ValueError(
+            f"perplexity={perplexity} must be below n_clusters={n_clusters}, the number of "
+            "clusters a row can belong to."
+        )
