@@ -2,7 +2,8 @@
 
 from . import projections
 from ._entmax_kmeans import EntmaxKMeans
+from ._gradient import objective_and_gradient
 from ._soft_kmeans import SoftKMeans
 from ._version import __version__ as __version__
 
-__all__ = ["EntmaxKMeans", "SoftKMeans", "projections"]
+__all__ = ["EntmaxKMeans", "SoftKMeans", "objective_and_gradient", "projections"]

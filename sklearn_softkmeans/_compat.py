@@ -4,7 +4,7 @@ from inspect import signature
 
 import numpy as np
 from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import _check_sample_weight
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "check_raw_weights",
     "fit_context",
     "validate_parameters",
+    "validate_params",
 ]
 
 # From 1.9 on, weights that are all zero are an error; before, they passed.

@@ -21,11 +21,37 @@ def check_rows(estimator, X, *, reset):
         accept_large_sparse=True,
         reset=reset,
     )
+    return _canonical(X)
+
+
+def check_counted_rows(X, sample_weight):
+    """The rows that count and their weights, for functions; None stands for unit weights."""
+    X = check_array(
+        X, accept_sparse="csr", dtype=FLOATS, order="C", accept_large_sparse=True, input_name="X"
+    )
+    weights = check_sample_weight(sample_weight, X)
+    if weights is not None and not weights.all():
+        X, weights = X[weights > 0.0], weights[weights > 0.0]
+    return _canonical(X), weights
+
+
+def _canonical(X):
     if issparse(X) and not (X.has_canonical_format and X.data.all()):
         X = X.copy()  # the caller's matrix stays as it is
         X.sum_duplicates()
         X.eliminate_zeros()
     return X
+
+
+def check_given_centers(centers, X):
+    """Centers that a function is given, as a float64 array that fits the rows."""
+    centers = check_array(centers, dtype=np.float64, input_name="centers")
+    if centers.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but centers have {centers.shape[1]}: pass centers of "
+            "shape (n_clusters, n_features)."
+        )
+    return centers
 
 
 def check_sample_weight(sample_weight, X):

@@ -31,6 +31,7 @@ FLOORS = {
     "_annealing": 4,
     "_perplexity": 4,
     "_solver": 4,
+    "_gradient": 4,
     "_base": 5,
     "_entmax_kmeans": 6,
     "_soft_kmeans": 6,
@@ -49,7 +50,7 @@ LEAVES = {"_compat"}  # import nothing of ours
 NUMBA_MODULES = {"_jit"}
 
 PUBLIC_NAMES = {
-    "": {"EntmaxKMeans", "SoftKMeans", "projections"},
+    "": {"EntmaxKMeans", "SoftKMeans", "objective_and_gradient", "projections"},
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
 }
 
