@@ -1,9 +1,15 @@
 """Soft K-means for scikit-learn: K-means as the zero-temperature limit of soft assignments."""
 
-from . import projections
+from . import inspection, projections
 from ._entmax_kmeans import EntmaxKMeans
 from ._gradient import objective_and_gradient
 from ._soft_kmeans import SoftKMeans
 from ._version import __version__ as __version__
 
-__all__ = ["EntmaxKMeans", "SoftKMeans", "objective_and_gradient", "projections"]
+__all__ = [
+    "EntmaxKMeans",
+    "SoftKMeans",
+    "inspection",
+    "objective_and_gradient",
+    "projections",
+]

@@ -189,6 +189,13 @@ def _weighted_quantile(values, weights, share):
     return values[order[np.searchsorted(cumulated, reached, side="left")]]
 
 
+def critical(problem, n_clusters):
+    """The temperature above which all centres at the mean are stable, in the frame."""
+    if problem.spread == 0.0:
+        return 0.0
+    return float(np.sqrt(n_clusters ** (problem.alpha - 1.0) * _largest_variance(problem)))
+
+
 def _largest_variance(problem):
     """Largest eigenvalue of the weighted covariance, in the frame, matrix-free."""
     zero = np.zeros((1, problem.n_features))

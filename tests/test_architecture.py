@@ -32,6 +32,8 @@ FLOORS = {
     "_perplexity": 4,
     "_solver": 4,
     "_gradient": 4,
+    "inspection": 5,
+    "inspection._certificates": 4,
     "_base": 5,
     "_entmax_kmeans": 6,
     "_soft_kmeans": 6,
@@ -50,7 +52,8 @@ LEAVES = {"_compat"}  # import nothing of ours
 NUMBA_MODULES = {"_jit"}
 
 PUBLIC_NAMES = {
-    "": {"EntmaxKMeans", "SoftKMeans", "objective_and_gradient", "projections"},
+    "": {"EntmaxKMeans", "SoftKMeans", "inspection", "objective_and_gradient", "projections"},
+    "inspection": {"critical_sigma", "hard_sigma"},
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
 }
 

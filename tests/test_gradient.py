@@ -90,7 +90,7 @@ def test_gradient_equals_scipys_differences(loss):
 
 def test_a_responsibility_at_the_edge_of_its_support_leaves_the_gradient_finite():
     """For alpha > 2 its slope is unbounded there, but not that of the loss."""
-    sigma, alpha = 1.0, 3.0
+    sigma, alpha = 1.0, 10.0
     edge = np.sqrt(1.0 + 2.0 * sigma**2 / (alpha - 1.0))
     X = np.array([[0.0]])
     inside = np.array([[1.0], [-edge * (1.0 - 1e-13)]])
