@@ -3,6 +3,7 @@
 from . import inspection, projections
 from ._entmax_kmeans import EntmaxKMeans
 from ._gradient import objective_and_gradient
+from ._path import soft_kmeans_path
 from ._soft_kmeans import SoftKMeans
 from ._version import __version__ as __version__
 
@@ -12,4 +13,5 @@ __all__ = [
     "inspection",
     "objective_and_gradient",
     "projections",
+    "soft_kmeans_path",
 ]

@@ -32,6 +32,7 @@ FLOORS = {
     "_perplexity": 4,
     "_solver": 4,
     "_gradient": 4,
+    "_path": 5,
     "inspection": 5,
     "inspection._certificates": 4,
     "_base": 5,
@@ -52,7 +53,14 @@ LEAVES = {"_compat"}  # import nothing of ours
 NUMBA_MODULES = {"_jit"}
 
 PUBLIC_NAMES = {
-    "": {"EntmaxKMeans", "SoftKMeans", "inspection", "objective_and_gradient", "projections"},
+    "": {
+        "EntmaxKMeans",
+        "SoftKMeans",
+        "inspection",
+        "objective_and_gradient",
+        "projections",
+        "soft_kmeans_path",
+    },
     "inspection": {"critical_sigma", "hard_sigma"},
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
 }
