@@ -35,6 +35,9 @@ FLOORS = {
     "_path": 5,
     "inspection": 5,
     "inspection._certificates": 4,
+    "inspection._collapse": 4,
+    "inspection._drawing": 3,
+    "inspection._membership": 4,
     "_base": 5,
     "_entmax_kmeans": 6,
     "_soft_kmeans": 6,
@@ -61,7 +64,7 @@ PUBLIC_NAMES = {
         "projections",
         "soft_kmeans_path",
     },
-    "inspection": {"critical_sigma", "hard_sigma"},
+    "inspection": {"CollapsePathDisplay", "MembershipDisplay", "critical_sigma", "hard_sigma"},
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
 }
 

@@ -1,5 +1,7 @@
 """Where rows are hard and where centers merge, and pictures of both."""
 
 from ._certificates import critical_sigma, hard_sigma
+from ._collapse import CollapsePathDisplay
+from ._membership import MembershipDisplay
 
-__all__ = ["critical_sigma", "hard_sigma"]
+__all__ = ["CollapsePathDisplay", "MembershipDisplay", "critical_sigma", "hard_sigma"]
