@@ -11,6 +11,8 @@ from sklearn.cluster import KMeans
 
 import reference
 from models import at_centers, fit_quietly, model, one_step
+from sklearn_softkmeans import objective_and_gradient, soft_kmeans_path
+from sklearn_softkmeans.inspection import critical_sigma, hard_sigma
 from sklearn_softkmeans.projections import entmax
 
 ALPHAS = [1.0, 1.3, 1.5, 2.0]
@@ -166,6 +168,35 @@ def test_statement_3_full_gradient_of_the_weighted_distortion(alpha):
     np.testing.assert_allclose(measured, formula, rtol=1e-5, atol=1e-5)
 
 
+@every_alpha
+@pytest.mark.parametrize("sigma", [0.8, 2.0])
+def test_statement_3_a_gradient_step_of_1_over_2n_is_the_centroid_update(alpha, sigma):
+    for seed in range(5):
+        X, weight, _ = problem(seed)
+        centers = X[:4]
+        options = {"sigma": sigma, "alpha": alpha, "sample_weight": weight}
+        mass = weight @ reference.responsibilities(X, centers, sigma, alpha)
+        assert (mass > 1e-3).all()
+        _, slope = objective_and_gradient(X, centers, **options)
+        stepped = centers - slope / (2 * mass[:, None])
+        updated = one_step(alpha, X, centers, sigma, weight).cluster_centers_
+        np.testing.assert_allclose(stepped, updated, rtol=0, atol=1e-12 * np.abs(X).max())
+
+
+@every_alpha
+def test_statement_3_gradient_descent_with_these_steps_is_the_fit(alpha):
+    X, weight, _ = problem(1)
+    start, stepped = X[:4], X[:4]
+    for n_steps in range(1, 8):
+        mass = weight @ reference.responsibilities(X, stepped, 1.0, alpha)
+        options = {"sigma": 1.0, "alpha": alpha, "sample_weight": weight}
+        _, slope = objective_and_gradient(X, stepped, **options)
+        stepped = stepped - slope / (2 * mass[:, None])
+        estimator = model(alpha, 4, sigma=1.0, init=start, max_iter=n_steps, solver="em")
+        fitted = fit_quietly(estimator, X, weight)
+        np.testing.assert_allclose(fitted.cluster_centers_, stepped, rtol=0, atol=1e-11)
+
+
 # ----------------------------------------------------------------- 4: the descent
 
 
@@ -217,6 +248,19 @@ def test_statement_4_the_path_is_f_recomputed_step_by_step(alpha):
         np.testing.assert_allclose(fitted.cluster_centers_, centers, rtol=0, atol=1e-8)
 
 
+def test_statement_4_is_about_f_alone_distortions_do_rise():
+    """Log F: both J and L may grow along the steps that lower it."""
+    X = np.random.RandomState(6).normal(size=(40, 2)) * [2.0, 0.7]
+    hard, soft = [], []
+    for n_steps in range(1, 12):
+        estimator = model(1, 3, sigma=2.2, init=X[:3], max_iter=n_steps, solver="em")
+        centers = fit_quietly(estimator, X).cluster_centers_
+        hard.append(reference.distortion(X, centers))
+        soft.append(package_l(1, X, centers, 2.2, np.ones(40)))
+    assert max(np.diff(hard)) > 1.0
+    assert max(np.diff(soft)) > 1.0
+
+
 # ---------------------------------------------------------- 5: hardness is exact
 
 
@@ -250,6 +294,33 @@ def test_statement_5_a_kmeans_solution_is_a_fixed_point_below_hard_sigma(alpha):
     # Above it at least one row is shared.
     softer = at_centers(alpha, centers, 1.01 * reference.hard_sigma(gap, alpha))
     assert (softer.transform(X).max(axis=1) < 1.0).any()
+
+
+@pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0])
+def test_statement_5_below_the_certificate_of_every_step_gradient_descent_is_lloyd(alpha):
+    """The whole trajectory: gradient steps of F, of L, and the steps of Lloyd's algorithm."""
+    X = reference.data("iris")
+    start = reference.spread_start(X, 3)
+    run = reference.lloyd_run(X, start)
+    sigma = 0.999 * reference.hard_sigma(run.smallest_gap, alpha)
+    centers, n_steps = start, 0
+    while True:
+        assert sigma < hard_sigma(X, centers, alpha)
+        options = {"sigma": sigma, "alpha": alpha}
+        free, slope = objective_and_gradient(X, centers, **options)
+        soft, same = objective_and_gradient(X, centers, loss="weighted_distortion", **options)
+        assert free == pytest.approx(reference.distortion(X, centers), rel=1e-12)
+        assert soft == pytest.approx(free, rel=1e-12)
+        np.testing.assert_allclose(same, slope, rtol=0, atol=1e-9)
+        sizes = reference.responsibilities(X, centers, 0.0).sum(axis=0)
+        stepped = centers - slope / (2 * sizes[:, None])
+        moved = reference.lloyd_step(X, centers)
+        np.testing.assert_allclose(stepped, moved, rtol=0, atol=1e-12)
+        if np.array_equal(moved, centers):
+            break
+        centers, n_steps = moved, n_steps + 1
+    assert n_steps > 4
+    np.testing.assert_array_equal(centers, run.centers)
 
 
 # ------------------------------------------------- 6: softmax error falls exponentially
@@ -315,6 +386,47 @@ def test_statement_8_centres_at_the_mean_split_below_the_critical_sigma(alpha, w
     assert spread[0.95] > 0.1
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("factor, parted", [(0.95, True), (1.05, False)])
+def test_statement_8_centres_that_share_a_cluster_part_at_their_own_critical_sigma(
+    alpha, factor, parted
+):
+    """Of three centres two own the wide cluster: sigma^2 = 2^(alpha - 1) lambda_max of it."""
+    rng = np.random.RandomState(1)
+    wide = rng.normal(size=(200, 2)) * [1.5, 0.5]
+    far = [200.0, 0.0] + 0.01 * rng.normal(size=(200, 2))
+    X = np.concatenate([wide, far])
+    sigma = factor * critical_sigma(wide, 2, alpha)
+    start = np.array([wide.mean(axis=0), wide.mean(axis=0), far.mean(axis=0)])
+    start[:2] += 1e-3 * rng.normal(size=(2, 2))
+    estimator = model(alpha, 3, sigma=sigma, init=start, tol=1e-8, max_iter=1000)
+    centers = fit_quietly(estimator, X).cluster_centers_
+    assert (np.linalg.norm(centers[0] - centers[1]) > 0.3) == parted
+    assert parted or np.linalg.norm(centers[0] - centers[1]) < 1e-4
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+def test_statement_8_exactly_equal_centres_never_part(alpha):
+    X = np.random.RandomState(0).normal(size=(200, 2)) * [2.0, 0.5]
+    start = np.zeros((3, 2))
+    sigma = 0.3 * critical_sigma(X, 3, alpha)
+    centers = fit_quietly(model(alpha, 3, sigma=sigma, init=start), X).cluster_centers_
+    np.testing.assert_allclose(centers, np.tile(X.mean(axis=0), (3, 1)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+def test_statement_8_cooling_parts_below_and_heating_may_overshoot_on_skewed_data(alpha):
+    X = np.append(np.linspace(-1.0, 1.0, 50), 10.0)[:, None]
+    critical = critical_sigma(X, 2, alpha)
+    grid = critical * np.array([1.2, 1.02, 0.98])
+    cooling = soft_kmeans_path(X, 2, alpha=alpha, sigmas=grid)
+    np.testing.assert_array_equal(cooling.n_distinct, [1, 1, 2])
+    heating = soft_kmeans_path(
+        X, 2, alpha=alpha, sigmas=grid, direction="heating", init=[[0.0], [10.0]]
+    )
+    np.testing.assert_array_equal(heating.n_distinct, [2, 2, 2])
+
+
 # ------------------------------------------------ 9: softness depends on alpha
 
 
@@ -357,3 +469,19 @@ def test_statement_10_far_centres_have_no_mass_and_no_influence(alpha):
         kept = ~outside[row]
         alone = at_centers(alpha, centers[kept], sigma).transform(X[row : row + 1])
         np.testing.assert_allclose(alone[0], resp[row, kept], rtol=0, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------- a caution
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+def test_a_symmetric_start_on_an_exact_tie_stays_where_kmeans_would_not(alpha):
+    """Rows -1, 0, 1: the middle one is shared equally at any sigma, so nothing moves."""
+    X = np.array([[-1.0], [0.0], [1.0]])
+    for sigma in (1e-6, 0.05):
+        estimator = model(alpha, 2, sigma=sigma, init=[[-0.6], [0.6]], tol=0)
+        fitted = estimator.fit(X)
+        np.testing.assert_allclose(fitted.cluster_centers_, [[-2 / 3], [2 / 3]], rtol=1e-12)
+    hard = model(alpha, 2, sigma=0, init=[[-0.6], [0.6]]).fit(X)
+    assert hard.inertia_ == pytest.approx(0.5)
+    assert fitted.inertia_ == pytest.approx(2 / 3)

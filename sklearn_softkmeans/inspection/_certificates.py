@@ -116,7 +116,7 @@ def critical_sigma(X, n_clusters, alpha=1.0, *, sample_weight=None):
     with K the number of clusters and :math:`\lambda_{max}` the largest eigenvalue of the weighted
     (biased) covariance of X. Below it centers at the mean move apart at the smallest disturbance,
     along the first principal axis. Where the data are skewed, centers that are apart already may
-    stay so a little above it.
+    stay so above it.
 
     Parameters
     ----------
