@@ -86,13 +86,15 @@ def anneal(problem, n_clusters, report=None):
         ratios = variances / sq_sigma
         split = np.argsort(-ratios, kind="stable")[: min(room, np.count_nonzero(ratios > 1.0))]
         centers = _split(centers, split, _SPLIT * np.sqrt(sq_sigma) * directions[split])
-        centers = _cool(problem, centers, np.sqrt(sq_sigma), _STEPS, report)
+        centers = _steps(problem, centers, np.sqrt(sq_sigma), _STEPS)
         centers = _merge(centers, _MERGED * np.sqrt(sq_sigma))
+        _report_to(report, problem, centers, np.sqrt(sq_sigma))
         room = _SURPLUS * n_clusters - len(centers)
     if room <= 0:
         for _ in range(_LAST_TEMPERATURES):
             sq_sigma *= _COOLING
-            centers = _cool(problem, centers, np.sqrt(sq_sigma), 1, report)
+            centers = _steps(problem, centers, np.sqrt(sq_sigma), 1)
+            _report_to(report, problem, centers, np.sqrt(sq_sigma))
     while len(centers) > n_clusters:
         n_removed = max(1, int(_REMOVED * (len(centers) - n_clusters)))
         centers = _remove(problem, centers, n_removed)
@@ -128,14 +130,17 @@ def _exchanged(problem, centers, n_exchanged):
 # ---------------------------------------------------------------------------------- steps
 
 
-def _cool(problem, centers, sigma, n_steps, report):
+def _steps(problem, centers, sigma, n_steps):
     """Some steps of EM at one temperature."""
     for _ in range(n_steps):
         statistics = problem.statistics(centers, sigma)
         centers = update_centers(problem, statistics, centers, sigma)
+    return centers
+
+
+def _report_to(report, problem, centers, sigma):
     if report is not None:
         report(sigma, centers, problem.statistics(centers, sigma).objective)
-    return centers
 
 
 def _lloyd(problem, centers, n_steps=300):

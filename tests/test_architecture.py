@@ -33,11 +33,12 @@ FLOORS = {
     "_solver": 4,
     "_gradient": 4,
     "_path": 5,
-    "inspection": 5,
+    "inspection": 6,
     "inspection._certificates": 4,
     "inspection._collapse": 4,
     "inspection._drawing": 3,
     "inspection._membership": 4,
+    "inspection._tree": 5,
     "_base": 5,
     "_entmax_kmeans": 6,
     "_soft_kmeans": 6,
@@ -64,7 +65,13 @@ PUBLIC_NAMES = {
         "projections",
         "soft_kmeans_path",
     },
-    "inspection": {"CollapsePathDisplay", "MembershipDisplay", "critical_sigma", "hard_sigma"},
+    "inspection": {
+        "AnnealingDisplay",
+        "CollapsePathDisplay",
+        "MembershipDisplay",
+        "critical_sigma",
+        "hard_sigma",
+    },
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
 }
 

@@ -14,7 +14,11 @@ from sklearn.preprocessing import StandardScaler
 import reference
 from models import run_python
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans, soft_kmeans_path
-from sklearn_softkmeans.inspection import CollapsePathDisplay, MembershipDisplay
+from sklearn_softkmeans.inspection import (
+    AnnealingDisplay,
+    CollapsePathDisplay,
+    MembershipDisplay,
+)
 
 matplotlib.use("Agg")
 
@@ -238,3 +242,46 @@ except ImportError as error:
     message = run_python(code)
     assert "MembershipDisplay draws with matplotlib" in message
     assert 'pip install "sklearn-softkmeans[plot]"' in message
+
+
+# ------------------------------------------------------------------------ AnnealingDisplay
+
+
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+def test_the_tree_joins_each_centre_to_its_origin(container):
+    display = AnnealingDisplay.from_data(container(PLANE), 3, color="0.2")
+    lines = display.ax_.lines
+    assert len(lines) == display.n_centers[1:].sum()
+    assert (np.diff(display.n_centers) >= 0).all()
+    heights = display.centers[0][:, 0]
+    for line in lines[: display.n_centers[1]]:
+        np.testing.assert_array_equal(line.get_xdata(), display.sigmas[:2])
+        assert line.get_ydata()[0] in heights
+        assert line.get_color() == "0.2"
+    assert display.ax_.xaxis_inverted()
+    assert len(display.objectives) == len(display.sigmas)
+
+
+def test_the_tree_of_many_features_is_on_principal_components():
+    display = AnnealingDisplay.from_data(IRIS, 3, axis=1)
+    assert display.ax_.get_ylabel() == "centers: second principal component"
+    frame = pd.DataFrame(IRIS[:, :2], columns=["length", "width"])
+    display = AnnealingDisplay.from_data(frame, 3, sample_weight=np.ones(len(frame)))
+    assert display.ax_.get_ylabel() == "centers: length"
+
+
+def test_the_tree_can_be_drawn_again_elsewhere():
+    import matplotlib.pyplot as plt
+
+    display = AnnealingDisplay(sigmas=np.array([2.0, 1.0]), centers=[PLANE[:1], PLANE[:2]],
+                               objectives=np.zeros(2))  # fmt: skip
+    figure, ax = plt.subplots()
+    assert display.plot(axis=1, ax=ax) is display
+    assert display.figure_ is figure
+    assert ax.get_ylabel() == "centers: axis 1"
+
+
+@pytest.mark.parametrize("n_clusters", [0, len(PLANE) + 1])
+def test_the_tree_needs_a_number_of_clusters_that_can_be(n_clusters):
+    with pytest.raises(ValueError, match="n_clusters="):
+        AnnealingDisplay.from_data(PLANE, n_clusters)

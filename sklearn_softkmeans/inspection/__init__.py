@@ -3,5 +3,12 @@
 from ._certificates import critical_sigma, hard_sigma
 from ._collapse import CollapsePathDisplay
 from ._membership import MembershipDisplay
+from ._tree import AnnealingDisplay
 
-__all__ = ["CollapsePathDisplay", "MembershipDisplay", "critical_sigma", "hard_sigma"]
+__all__ = [
+    "AnnealingDisplay",
+    "CollapsePathDisplay",
+    "MembershipDisplay",
+    "critical_sigma",
+    "hard_sigma",
+]

@@ -112,7 +112,8 @@ class CollapsePathDisplay:
         names = names_of_columns(X)
         if X is not None:
             X = _check_rows(X, centers.shape[2])
-        onto_axes, axis_names = _axes_of_picture(centers, X, names)
+        rows = centers.reshape(-1, centers.shape[2]) if X is None else X
+        onto_axes, axis_names = axes_of_picture(rows, names)
         drawn = onto_axes(centers.reshape(-1, centers.shape[2]))
         display = cls(
             sigmas=sigmas,
@@ -242,15 +243,14 @@ def _check_rows(X, n_features):
     return X
 
 
-def _axes_of_picture(centers, X, names):
+def axes_of_picture(rows, names):
     """A function from rows to their coordinates in the picture, and the names of these."""
-    n_features = centers.shape[2]
+    n_features = rows.shape[1]
     if n_features <= 2:
         default = [f"feature {axis}" for axis in range(n_features)]
         return _as_dense, names or default
     from sklearn.decomposition import PCA  # slow to import
 
-    rows = centers.reshape(-1, n_features) if X is None else X
     solver = "arpack" if issparse(rows) else "auto"  # the one for sparse rows
     components = PCA(2, svd_solver=solver, random_state=0).fit(rows)
     return components.transform, ["first principal component", "second principal component"]
