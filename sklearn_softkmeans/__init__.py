@@ -1,6 +1,6 @@
 """Soft K-means for scikit-learn: K-means as the zero-temperature limit of soft assignments."""
 
-from . import inspection, projections
+from . import inspection, metrics, projections
 from ._entmax_kmeans import EntmaxKMeans
 from ._gradient import objective_and_gradient
 from ._path import soft_kmeans_path
@@ -11,6 +11,7 @@ __all__ = [
     "EntmaxKMeans",
     "SoftKMeans",
     "inspection",
+    "metrics",
     "objective_and_gradient",
     "projections",
     "soft_kmeans_path",

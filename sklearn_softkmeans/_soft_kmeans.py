@@ -1,5 +1,7 @@
 """K-means with softmax responsibilities."""
 
+import numpy as np
+
 from ._base import BaseSoftKMeans
 
 
@@ -188,3 +190,40 @@ class SoftKMeans(BaseSoftKMeans):
     @property
     def _alpha(self):
         return 1.0
+
+    def bic(self, X):
+        """Bayesian information criterion of the Gaussian mixture of `score`, lower is better.
+
+        Its parameters are the centers and `sigma_`: ``n_clusters * n_features + 1`` of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        criterion : float
+            ``-2 * log_likelihood + n_parameters * log(n_samples)``; inf where ``sigma_`` is 0.
+        """
+        log_likelihood = self.score_samples(X)
+        n_parameters = self.cluster_centers_.size + 1
+        return float(-2.0 * log_likelihood.sum() + n_parameters * np.log(len(log_likelihood)))
+
+    def aic(self, X):
+        """Akaike information criterion of the Gaussian mixture of `score`, lower is better.
+
+        Its parameters are the centers and `sigma_`: ``n_clusters * n_features + 1`` of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        criterion : float
+            ``-2 * log_likelihood + 2 * n_parameters``; inf where ``sigma_`` is 0.
+        """
+        n_parameters = self.cluster_centers_.size + 1
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * n_parameters)

@@ -45,6 +45,7 @@ def test_scikit_learn_check(estimator, check):
 def test_parameters_and_their_defaults():
     shared = {
         "sigma": "auto",
+        "perplexity": None,
         "init": "k-means++",
         "n_init": "auto",
         "solver": "auto",
@@ -424,3 +425,16 @@ def test_a_single_cluster_is_the_weighted_mean(make, n_samples):
         np.testing.assert_array_equal(fitted.labels_, 0)
         assert np.isfinite(fitted.objective_)
         assert fitted.n_iter_ <= 2
+
+
+# ------------------------------------------------------------------------ model selection
+
+
+def test_information_criteria_are_those_of_the_mixture():
+    X = reference.blobs(3, n_samples=90, seed=3)
+    model = SoftKMeans(3, sigma=0.8, random_state=0).fit(X)
+    log_likelihood = reference.mixture_log_likelihood(X, model.cluster_centers_, 0.8).sum()
+    np.testing.assert_allclose(model.bic(X), -2 * log_likelihood + 7 * np.log(90))
+    np.testing.assert_allclose(model.aic(X), -2 * log_likelihood + 14)
+    hard = SoftKMeans(3, sigma=0, random_state=0).fit(X)
+    assert hard.bic(X) == hard.aic(X) == np.inf
