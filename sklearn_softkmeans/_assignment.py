@@ -106,7 +106,7 @@ class Problem:
         self.resident = resident and not self.is_sparse
         self._single = single and not self.is_sparse and X.dtype == np.float32
         self._blocks = {}
-        self._given = given_centers
+        self.given_centers = given_centers
 
     # --------------------------------------------------------------------------- frame
 
@@ -127,7 +127,7 @@ class Problem:
         Differences x - c of given numbers are exact more often than those of shifted ones, so that
         a row halfway between two centres is shared equally.
         """
-        return np.zeros(self.n_features) if self._given is not None else self.origin
+        return np.zeros(self.n_features) if self.given_centers is not None else self.origin
 
     def with_map(self, alpha):
         """The same rows, with another map."""
@@ -200,6 +200,12 @@ class Problem:
         kernels().rows.add_along(n_tasks, self._rows(), *arguments)
         return _add_in_order(sums) - _add_in_order(totals)[:, None] * means
 
+    def labels_and_gaps(self, centers, sigma=0.0):
+        """Cluster of each row, and d_(2)^2 - d_(1)^2 in the frame; negative if it may be shared."""
+        labels = np.empty(self.n_samples, dtype=np.int32)
+        outputs = self._run(centers, sigma, labels=labels, gaps=np.empty(self.n_samples))
+        return outputs.labels, outputs.gaps
+
     def assign(self, centers, sigma):
         """Labels, mass, inertia and free energy at the given centres, in the unit of X."""
         labels = np.empty(self.n_samples, dtype=np.int32)
@@ -262,14 +268,15 @@ class Problem:
         norms = _sq_norms(centers)
         radius = math.sqrt(norms.max())
         points, points_norms = centers, norms
-        if self._given is not None:
-            points = self._given / self.unit
+        if self.given_centers is not None:
+            points = self.given_centers / self.unit
             points_norms = _sq_norms(points)
         precision, margin = 1.0, 0.0
         if sigma > 0:
             precision = precision_of(sigma)
             # In `transform` even responsibilities far below rounding are written.
-            margin = 745.0 if "responsibilities" in wanted else distances.NEGLIGIBLE
+            by_share = not wanted.keys().isdisjoint(["responsibilities", "gaps"])
+            margin = 745.0 if by_share else distances.NEGLIGIBLE
             if self.alpha > 1.0:
                 margin = min(margin, 1.0 / (self.alpha - 1.0))
         dtype = self._working_precision(sigma, precision, radius)
@@ -419,9 +426,9 @@ def _unwanted(dtype):
     }
 
 
-def blocks_of(n_rows):
+def blocks_of(n_rows, size=1024):
     """Slices of rows, of which an intermediate result in another precision takes little memory."""
-    return (slice(start, min(start + 1024, n_rows)) for start in range(0, n_rows, 1024))
+    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
 def _read_only(array):

@@ -261,6 +261,7 @@ class BaseSoftKMeans(
         responsibilities : ndarray of shape (n_samples, n_clusters)
             Share of each cluster in each row; rows sum to one.
         """
+        self._check_container()
         return self.fit(X, sample_weight=sample_weight)._responsibilities(X)
 
     def predict(self, X):
@@ -319,7 +320,11 @@ class BaseSoftKMeans(
         responsibilities : ndarray of shape (n_samples, n_clusters)
             Share of each cluster in each row, in the precision of X; rows sum to one.
         """
+        self._check_container()
         return self._responsibilities(X)
+
+    def _check_container(self):
+        """Raise where `transform` cannot return what `set_output` asks for."""
 
     def _responsibilities(self, X):
         problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)

@@ -5,6 +5,7 @@ from inspect import signature
 import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "StrOptions",
     "check_raw_weights",
     "fit_context",
+    "output_container",
     "validate_parameters",
     "validate_params",
 ]
@@ -26,6 +28,11 @@ def check_raw_weights(sample_weight, X):
     return _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True, **_ZEROS_PASS
     )
+
+
+def output_container(estimator):
+    """What `set_output` asked for: "default", "pandas" or "polars"."""
+    return _get_output_config("transform", estimator)["dense"]
 
 
 def validate_parameters(estimator):

@@ -3,7 +3,8 @@
 from numbers import Real
 
 from ._base import BaseSoftKMeans
-from ._compat import Interval
+from ._compat import Interval, output_container
+from ._sparse_shares import sparse_responsibilities
 
 
 class EntmaxKMeans(BaseSoftKMeans):
@@ -85,6 +86,10 @@ class EntmaxKMeans(BaseSoftKMeans):
         False rows are centered block by block in every iteration, without a second copy of a
         C-contiguous float X. X itself is never changed, and the result is the same to rounding,
         with fewer clusters bitwise.
+    sparse_output : bool, default=False
+        Return responsibilities as a CSR array, of which only the shares above zero are stored. It
+        is made without a dense one, so that with many clusters it takes a fraction of the memory
+        and the time. `set_output` to data frames is an error then.
 
     Attributes
     ----------
@@ -165,6 +170,7 @@ class EntmaxKMeans(BaseSoftKMeans):
     _parameter_constraints = {
         **BaseSoftKMeans._parameter_constraints,
         "alpha": [Interval(Real, 1, None, closed="left")],
+        "sparse_output": ["boolean"],
     }
 
     def __init__(
@@ -182,6 +188,7 @@ class EntmaxKMeans(BaseSoftKMeans):
         verbose=0,
         random_state=None,
         copy_x=True,
+        sparse_output=False,
     ):
         self.n_clusters = n_clusters
         self.alpha = alpha
@@ -195,7 +202,22 @@ class EntmaxKMeans(BaseSoftKMeans):
         self.verbose = verbose
         self.random_state = random_state
         self.copy_x = copy_x
+        self.sparse_output = sparse_output
 
     @property
     def _alpha(self):
         return float(self.alpha)
+
+    def _check_container(self):
+        container = output_container(self)
+        if self.sparse_output and container != "default":
+            raise ValueError(
+                f"sparse_output=True gives CSR, which set_output(transform={container!r}) cannot "
+                "hold. Set sparse_output=False, or call set_output(transform='default')."
+            )
+
+    def _responsibilities(self, X):
+        if not self.sparse_output:
+            return super()._responsibilities(X)
+        problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)
+        return sparse_responsibilities(problem, centers, sigma)

@@ -40,6 +40,7 @@ FLOORS = {
     "inspection._drawing": 3,
     "inspection._membership": 4,
     "inspection._tree": 5,
+    "_sparse_shares": 4,
     "_base": 5,
     "_entmax_kmeans": 6,
     "_soft_kmeans": 6,

@@ -56,7 +56,8 @@ def test_parameters_and_their_defaults():
         "copy_x": True,
     }
     assert SoftKMeans().get_params() == {"n_clusters": 8, **shared}
-    assert EntmaxKMeans().get_params() == {"n_clusters": 8, "alpha": 1.5, **shared}
+    own = {"alpha": 1.5, "sparse_output": False}
+    assert EntmaxKMeans().get_params() == {"n_clusters": 8, **own, **shared}
     assert EntmaxKMeans(3, 2.0).alpha == 2.0
     for make, positional in ((SoftKMeans, 1), (EntmaxKMeans, 2)):
         kinds = [p.kind for p in inspect.signature(make).parameters.values()]

@@ -34,7 +34,7 @@ class Outputs(NamedTuple):
     responsibilities: np.ndarray  # (n_samples, n_clusters)
     labels: np.ndarray  # (n_samples,) int32
     objective: np.ndarray  # (n_samples,) free energy of each row, not weighted
-    gaps: np.ndarray  # (n_samples,) d_(2)^2 - d_(1)^2, where sigma = 0
+    gaps: np.ndarray  # (n_samples,) d_(2)^2 - d_(1)^2, or -1 where the row is mapped as a soft one
     sums: np.ndarray  # (n_tasks, n_clusters, n_features) weighted sums of rows in the frame
     mass: np.ndarray  # (n_tasks, n_clusters) sums of weighted responsibilities
     totals: np.ndarray  # (n_tasks, 3) objective, inertia, number of rows that overflow
@@ -339,7 +339,7 @@ def write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
         if outputs.objective.shape[0] > 0:
             outputs.objective[start + i] = chunk.objective[i]
         if outputs.gaps.shape[0] > 0:
-            outputs.gaps[start + i] = twice * chunk.lead[i]
+            outputs.gaps[start + i] = -1.0 if soft else twice * chunk.lead[i]
         if outputs.responsibilities.shape[0] > 0:
             for j in range(z.shape[0]):
                 outputs.responsibilities[start + i, j] = z[j, c] if soft else j == nearest
