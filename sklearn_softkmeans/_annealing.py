@@ -15,8 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import KDTree
 
+from ._arrays import fixed_direction
+from ._block_seeding import initial_centers_over_blocks
+from ._cells import cells_of, scatter_along
 from ._centers import merged, problem_for_fit, resolution, update_centers
-from ._seeding import fixed_direction, initial_centers
+from ._seeding import initial_centers
 
 _COOLING = 0.5  # of sigma^2, from one temperature to the next
 _STEPS = 3  # EM steps at a temperature
@@ -41,6 +44,8 @@ class Stage(NamedTuple):
 
 def start(problem, n_clusters, init, random_state):
     """Centres in the frame by the method `init`."""
+    if problem.in_blocks:
+        return initial_centers_over_blocks(problem, n_clusters, init, random_state)
     if init == "annealing":
         return anneal(problem, n_clusters)
     if init == "exchange":
@@ -78,7 +83,7 @@ def anneal(problem, n_clusters, report=None):
     room = _SURPLUS * n_clusters - 1
     smallest = resolution(problem, 0.0) ** 2
     while room > 0:
-        cells = problem.cells(centers)
+        cells = cells_of(problem, centers)
         variances, directions = principal_axes(problem, cells)
         if variances.max() <= smallest:  # as many centres as different rows
             break
@@ -118,7 +123,7 @@ def exchange(problem, centers):
 
 def _exchanged(problem, centers, n_exchanged):
     """Split the centres of the largest errors, and take away as many."""
-    cells = problem.cells(centers)
+    cells = cells_of(problem, centers)
     variances, directions = principal_axes(problem, cells)
     errors = _sums(problem, cells, cells.sq_distances)
     split = np.argsort(-errors, kind="stable")[:n_exchanged]
@@ -163,7 +168,7 @@ def principal_axes(problem, cells):
     directions = np.tile(fixed_direction(problem.n_features), (len(means), 1))
     for _ in range(_POWER_STEPS):
         directions /= np.maximum(np.linalg.norm(directions, axis=1), 1e-300)[:, None]
-        directions = problem.scatter_along(cells.labels, directions, means) / mass
+        directions = scatter_along(problem, cells.labels, directions, means) / mass
     variances = np.linalg.norm(directions, axis=1)
     return variances, directions / np.maximum(variances, 1e-300)[:, None]
 
@@ -188,7 +193,7 @@ def _remove(problem, centers, n_removed):
 
     A centre whose nearest neighbour has gone takes over its rows, so it stays if others are left.
     """
-    cells = problem.cells(centers)
+    cells = cells_of(problem, centers)
     costs = _sums(problem, cells, cells.gaps)
     neighbours = KDTree(centers).query(centers, k=2)[1][:, 1]
     kept = np.ones(len(centers), dtype=bool)

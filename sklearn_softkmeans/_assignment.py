@@ -10,6 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ._arrays import (
+    add_in_order,
+    blocks_of,
+    fixed_direction,
+    floor_power_of_two,
+    read_only,
+    sq_norms,
+)
 from ._ranges import accuracy, frame_size, power_of_two, precision_of
 
 # Rows in a chunk: the chunk and its scores together take about 256 KiB, half of a small L2 cache.
@@ -42,16 +50,6 @@ class Assignment(NamedTuple):
     objective: float
 
 
-class Cells(NamedTuple):
-    """Rows by their nearest centre, in the frame."""
-
-    labels: np.ndarray  # (n_samples,)
-    sq_distances: np.ndarray  # (n_samples,) to the nearest centre
-    gaps: np.ndarray  # (n_samples,) by which the second is further: d_(2)^2 - d_(1)^2
-    sums: np.ndarray  # (n_clusters, n_features)
-    mass: np.ndarray  # (n_clusters,)
-
-
 class Problem:
     """Rows of X, their weights, the map, and the frame (x - origin) / unit of the kernels.
 
@@ -76,6 +74,8 @@ class Problem:
     given_centers : ndarray of shape (n_clusters, n_features), optional
         The centres of all passes, in the unit of X, if they do not change.
     """
+
+    in_blocks = False  # all rows are at hand
 
     def __init__(
         self,
@@ -107,6 +107,19 @@ class Problem:
         self._single = single and not self.is_sparse and X.dtype == np.float32
         self._blocks = {}
         self.given_centers = given_centers
+
+    @property
+    def dtype(self):
+        return self.X.dtype
+
+    @property
+    def total_weight(self):
+        """Sum of the weights in `weight_unit`."""
+        return self.weights.sum()
+
+    def reduce(self, function, combine):
+        """Value of `function` for all rows, of a problem or its blocks: here they are one block."""
+        return function(self)
 
     # --------------------------------------------------------------------------- frame
 
@@ -150,6 +163,27 @@ class Problem:
         """Some rows as a dense array as they were given."""
         return self.X[ids].toarray() if self.is_sparse else self.X[ids]
 
+    def times(self, vector):
+        """Products of all rows in the frame with a vector."""
+        result = np.empty(self.n_samples)
+        for block in blocks_of(self.n_samples):
+            if self.is_sparse:
+                result[block] = self.X[block] @ vector / self.unit
+            else:
+                result[block] = np.einsum("ij,j->i", self.rows_in_frame(block), vector)
+        return result
+
+    def row_keys(self):
+        """One number for each row that depends on its content alone: equal rows, equal keys."""
+        direction = fixed_direction(self.n_features)
+        keys = np.empty(self.n_samples)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows without weight lie anywhere
+            for block in blocks_of(self.n_samples):
+                rows = self.X[block]
+                # Not BLAS, whose result for a row depends on the row's place among the others.
+                keys[block] = rows @ direction if self.is_sparse else (rows * direction).sum(axis=1)
+        return keys
+
     def weighted_sum(self, weights, ids=None):
         """Weighted sum of rows in the frame, bitwise the same for any number of threads."""
         result = np.zeros(self.n_features)
@@ -182,24 +216,6 @@ class Problem:
         """Free energy of each row, in the frame; the squared distance where sigma = 0."""
         return self._run(centers, sigma, objective=np.empty(self.n_samples)).objective
 
-    def cells(self, centers):
-        """Rows by their nearest centre."""
-        labels = np.empty(self.n_samples, dtype=np.int32)
-        gaps, sq_distances = np.empty((2, self.n_samples))
-        wanted = {"labels": labels, "gaps": gaps, "objective": sq_distances}
-        outputs = self._run(centers, 0.0, sums=True, **wanted)
-        sums, mass = _add_in_order(outputs.sums), _add_in_order(outputs.mass)
-        return Cells(labels, sq_distances, gaps, sums, mass)
-
-    def scatter_along(self, labels, directions, means):
-        """Sum of w (x - m) (x - m).v over the rows x of each cluster, of mean m and direction v."""
-        n_tasks = self._n_summed(self._n_tasks(1, self.n_samples, 1), len(means))
-        sums, totals = np.zeros((n_tasks, *means.shape)), np.zeros((n_tasks, len(means)))
-        shifts = np.einsum("ij,ij->i", directions, means)
-        arguments = self._read_only_weights(), labels, directions, shifts, sums, totals
-        kernels().rows.add_along(n_tasks, self._rows(), *arguments)
-        return _add_in_order(sums) - _add_in_order(totals)[:, None] * means
-
     def labels_and_gaps(self, centers, sigma=0.0):
         """Cluster of each row, and d_(2)^2 - d_(1)^2 in the frame; negative if it may be shared."""
         labels = np.empty(self.n_samples, dtype=np.int32)
@@ -212,8 +228,13 @@ class Problem:
         outputs = self._run(centers, sigma, labels=labels, sums=True)
         square = self.unit * self.unit * self.weight_unit  # may overflow; `**` would raise
         objective, inertia, _ = outputs.totals.sum(axis=0) * square
-        mass = _add_in_order(outputs.mass) * self.weight_unit
+        mass = add_in_order(outputs.mass) * self.weight_unit
         return Assignment(labels, mass, float(inertia), float(objective))
+
+    def assigned(self, centers, sigma):
+        """The `Assignment` at centres and sigma in the unit of X, as they are stored."""
+        final = for_prediction(self.X, centers, sigma, self.alpha, self.sample_weight)
+        return final.assign(final.into_frame(centers), sigma / final.unit)
 
     def labels(self, centers, sigma):
         labels = np.empty(self.n_samples, dtype=np.int32)
@@ -228,7 +249,7 @@ class Problem:
         result = np.empty((len(centers), self.n_samples))
         n_tasks = self._n_tasks(1, self.n_samples, len(centers))
         centers = np.ascontiguousarray(centers)
-        norms = _sq_norms(centers)
+        norms = sq_norms(centers)
         kernels().rows.sq_distances_to(n_tasks, self._rows(), centers, norms, closest, result)
         return result
 
@@ -261,16 +282,16 @@ class Problem:
         )
 
     def _read_only_weights(self):
-        return _read_only(np.empty(0) if self.sample_weight is None else self.weights)
+        return read_only(np.empty(0) if self.sample_weight is None else self.weights)
 
     def _model(self, centers, sigma, wanted):
         distances = kernels().distances
-        norms = _sq_norms(centers)
+        norms = sq_norms(centers)
         radius = math.sqrt(norms.max())
         points, points_norms = centers, norms
         if self.given_centers is not None:
             points = self.given_centers / self.unit
-            points_norms = _sq_norms(points)
+            points_norms = sq_norms(points)
         precision, margin = 1.0, 0.0
         if sigma > 0:
             precision = precision_of(sigma)
@@ -317,10 +338,10 @@ class Problem:
         scale = np.float64(1.0 / self.unit)  # single precision times it is double, as compiled
         if self.is_sparse:
             parts = (self.X.data, self.X.indices, self.X.indptr)
-            return kinds.SparseRows(*map(_read_only, parts), scale)
+            return kinds.SparseRows(*map(read_only, parts), scale)
         none = np.empty((0, self.n_features), dtype)
         frame = self.origin, self.anchor, scale
-        rows = kinds.DenseRows(_read_only(self.X), *frame, none, np.empty(0, dtype))
+        rows = kinds.DenseRows(read_only(self.X), *frame, none, np.empty(0, dtype))
         if self.resident and width is not None and self.n_samples > width:
             blocks, norms = self._loaded(rows, dtype, width)
             rows = rows._replace(blocks=blocks, norms=norms)
@@ -340,7 +361,7 @@ class Problem:
     def _layout(self, n_clusters, itemsize, sums):
         """Rows in a chunk and number of tasks; they depend on nothing but shapes."""
         width = _CHUNK_BYTES // ((self.n_features + n_clusters) * itemsize)
-        width = min(max(_floor_power_of_two(width), LANES), _MAX_WIDTH)
+        width = min(max(floor_power_of_two(width), LANES), _MAX_WIDTH)
         width = min(width, -(-self.n_samples // LANES) * LANES)
         n_tasks = self._n_tasks(width, -(-self.n_samples // width), n_clusters)
         return width, self._n_summed(n_tasks, n_clusters) if sums else n_tasks
@@ -367,7 +388,7 @@ def check_overflow(outputs):
 def statistics_of(outputs):
     """The sums of all tasks."""
     objective, inertia, _ = outputs.totals.sum(axis=0)
-    sums, mass = _add_in_order(outputs.sums), _add_in_order(outputs.mass)
+    sums, mass = add_in_order(outputs.sums), add_in_order(outputs.mass)
     return Statistics(sums, mass, float(objective), float(inertia))
 
 
@@ -424,31 +445,3 @@ def _unwanted(dtype):
         "objective": np.empty(0),
         "gaps": np.empty(0),
     }
-
-
-def blocks_of(n_rows, size=1024):
-    """Slices of rows, of which an intermediate result in another precision takes little memory."""
-    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
-
-
-def _read_only(array):
-    # A read-only array is another type to numba: all are, so that kernels are compiled once.
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _sq_norms(centers):
-    return np.einsum("ij,ij->i", centers, centers)
-
-
-def _add_in_order(parts):
-    # Task by task: the order of the additions must not depend on the number of threads.
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
-
-
-def _floor_power_of_two(number):
-    return 1 << (max(number, 1).bit_length() - 1)

@@ -4,7 +4,6 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -13,19 +12,22 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from ._annealing import start
-from ._assignment import for_prediction, one_blas_thread
+from ._assignment import one_blas_thread
+from ._blocks import is_large_map
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, fit_context, validate_parameters
 from ._perplexity import first_sigma, search
-from ._ranges import SMALLEST_SIGMA, precision_of
+from ._prediction import PredictionMixin
 from ._reports import shortcomings
 from ._solver import monotone, solve
+from ._streams import StreamMixin
 from ._tiles import tiled
 from ._validation import (
     FLOATS,
+    check_enough_rows,
     check_initial_centers,
     check_perplexity,
     check_rows,
@@ -35,7 +37,13 @@ from ._version import VersionedState
 
 
 class BaseSoftKMeans(
-    VersionedState, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    PredictionMixin,
+    StreamMixin,
+    VersionedState,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """Base of the estimators; a subclass has ``__init__`` and the order ``_alpha`` of its map."""
 
@@ -67,7 +75,9 @@ class BaseSoftKMeans(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to cluster. float32 and float64 are kept, anything else becomes float64; sparse
-            input becomes CSR and is never made dense.
+            input becomes CSR and is never made dense. Of a memory map of more than 64 MiB one
+            block after the other is read in each pass, and initial centers are drawn as in
+            `fit_blocks`.
         y : Ignored
             Not used, present for API consistency by convention.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -79,15 +89,14 @@ class BaseSoftKMeans(
         self : object
             Fitted estimator.
         """
+        check_perplexity(self.perplexity, self.sigma, self.n_clusters)
+        if is_large_map(X):
+            self._warn(self._fit_map(X, sample_weight, self._n_runs()))
+            return self
         X = check_rows(self, X, reset=True)
-        if X.shape[0] < self.n_clusters:
-            raise ValueError(
-                f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}. Ask for fewer "
-                "clusters."
-            )
+        check_enough_rows(X.shape[0], self.n_clusters)
         sample_weight = check_sample_weight(sample_weight, X)
         init = self._validate_init(X)
-        check_perplexity(self.perplexity, self.sigma, self.n_clusters)
         # More threads of BLAS would round differently, and spin between the passes; what underflows
         # is nothing beside the rest.
         with one_blas_thread(), np.errstate(under="ignore"):
@@ -95,13 +104,18 @@ class BaseSoftKMeans(
             problem = problem_for_fit(
                 X, sample_weight, self._alpha, sigma=given or 0.0, resident=self.copy_x
             )
-            solution, sigma = self._best_run(problem, init, self._n_runs(), given)
-            jump = None
-            if self.perplexity is not None:
-                solution, sigma, jump = self._search(problem, solution, sigma)
-            self._store(problem, solution, sigma * problem.unit if given is None else given)
+            jump = self._run(problem, init, self._n_runs(), given)
         self._warn(jump)
         return self
+
+    def _run(self, problem, init, n_runs, given):
+        """Fit and store; returns the trials on both sides where the perplexity jumps, or None."""
+        solution, sigma = self._best_run(problem, init, n_runs, given)
+        jump = None
+        if self.perplexity is not None:
+            solution, sigma, jump = self._search(problem, solution, sigma)
+        self._store(problem, solution, sigma * problem.unit if given is None else given)
+        return jump
 
     def _best_run(self, problem, init, n_runs, given):
         """The run with the lowest objective, and the temperature of all runs in the frame."""
@@ -177,15 +191,16 @@ class BaseSoftKMeans(
 
     def _store(self, problem, solution, sigma):
         """Set the fitted attributes, all of them at the final centers as they are stored."""
-        self.cluster_centers_ = problem.out_of_frame(solution.centers).astype(problem.X.dtype)
+        self.cluster_centers_ = problem.out_of_frame(solution.centers).astype(problem.dtype)
         self.sigma_ = float(sigma)
-        final, centers, sigma_ = self._in_frame(problem.X, self._alpha, problem.sample_weight)
         with np.errstate(over="ignore", invalid="ignore"):  # reported below
-            result = final.assign(centers, sigma_)
+            result = problem.assigned(self.cluster_centers_, self.sigma_)
             path = [*solution.objective_path, result.objective]
             in_frame = sigma / problem.unit
             self.objective_path_ = monotone(problem, in_frame, self.cluster_centers_, path)
-        self.labels_ = result.labels
+        vars(self).pop("labels_", None)  # of an earlier fit, where rows are not at hand now
+        if result.labels is not None:
+            self.labels_ = result.labels
         self.inertia_ = result.inertia
         self.cluster_mass_ = result.mass
         self.objective_ = float(self.objective_path_[-1])
@@ -213,17 +228,6 @@ class BaseSoftKMeans(
         if isinstance(self.init, str) or callable(self.init):
             return self.init
         return check_initial_centers(self.init, self.n_clusters, X.shape[1])
-
-    def _validate_fitted(self, X):
-        check_is_fitted(self, ["cluster_centers_", "sigma_"])
-        return check_rows(self, X, reset=False)
-
-    def _in_frame(self, X, alpha, sample_weight=None):
-        """Rows, centers and sigma in a common frame: (problem, centers, sigma)."""
-        problem = for_prediction(X, self.cluster_centers_, self.sigma_, alpha, sample_weight)
-        return problem, problem.into_frame(self.cluster_centers_), self.sigma_ / problem.unit
-
-    # ---------------------------------------------------------------- what fitted ones do
 
     def fit_predict(self, X, y=None, sample_weight=None):
         """Fit, and return the cluster of each row: ``fit(X).labels_``.
@@ -263,138 +267,6 @@ class BaseSoftKMeans(
         """
         self._check_container()
         return self.fit(X, sample_weight=sample_weight)._responsibilities(X)
-
-    def predict(self, X):
-        """Index of the cluster with the largest responsibility, the lowest among equals.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to assign.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,), int32
-            Index of the cluster each row belongs to.
-        """
-        problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)
-        return problem.labels(centers, sigma)
-
-    def predict_proba(self, X):
-        """Responsibilities of the clusters for each row, of dense X: see `transform` for sparse X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to assign.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_clusters)
-            Share of each cluster in each row, in the precision of X; rows sum to one.
-
-        Raises
-        ------
-        ValueError
-            If X is sparse.
-        """
-        check_is_fitted(self)
-        # scikit-learn's common checks take whatever has this method and admits sparse X for a
-        # classifier, and expect as many columns as they have classes.
-        if issparse(X):
-            raise ValueError(
-                "predict_proba takes no sparse X. Use transform, which returns the same values."
-            )
-        return self._responsibilities(X)
-
-    def transform(self, X):
-        """Responsibilities of the clusters for each row; `predict_proba` of dense X is the same.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to assign.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_clusters)
-            Share of each cluster in each row, in the precision of X; rows sum to one.
-        """
-        self._check_container()
-        return self._responsibilities(X)
-
-    def _check_container(self):
-        """Raise where `transform` cannot return what `set_output` asks for."""
-
-    def _responsibilities(self, X):
-        problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)
-        return problem.responsibilities(centers, sigma)
-
-    def score_samples(self, X):
-        """Log-likelihood of each row under the Gaussian mixture that belongs to the centers.
-
-        The mixture has equal weights and the covariance ``sigma_**2`` times the identity at each
-        of `cluster_centers_`, whatever the map. So the score is comparable over sigma, alpha and
-        n_clusters.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        log_likelihood : ndarray of shape (n_samples,), float64
-            Natural logarithm of the density, in the unit of X; -inf where ``sigma_`` is 0.
-
-        Raises
-        ------
-        ValueError
-            If a value is beyond float64: ``sigma_`` is too small for these rows, or below 1e-140
-            times the size of the centers.
-        """
-        return self._log_likelihood(self._validate_fitted(X))
-
-    def _log_likelihood(self, X):
-        problem, centers, sigma = self._in_frame(X, alpha=1.0)
-        if sigma == 0.0:
-            return np.full(problem.n_samples, -np.inf)
-        # The free energy of softmax is -2 sigma^2 log sum_j exp(-d_j^2 / (2 sigma^2)).
-        objective = problem.row_objective(centers, sigma)
-        with np.errstate(over="ignore", under="ignore"):
-            exponent = -0.5 * objective * precision_of(sigma)
-        if sigma < SMALLEST_SIGMA or not np.isfinite(exponent).all():
-            raise ValueError(
-                f"The log-likelihood overflows float64: sigma={self.sigma_:.3g} is too small for "
-                "the distances between X and the cluster centers, or their size. Increase sigma."
-            )
-        volume = 0.5 * np.log(2.0 * np.pi) + np.log(self.sigma_)
-        return exponent - np.log(len(centers)) - problem.n_features * volume
-
-    def score(self, X, y=None, sample_weight=None):
-        """Mean log-likelihood of the rows, see `score_samples`. Higher is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to score.
-        y : Ignored
-            Not used, present for API consistency by convention.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights of the rows.
-
-        Returns
-        -------
-        score : float
-            Weighted mean of `score_samples`; -inf where ``sigma_`` is 0.
-        """
-        X = self._validate_fitted(X)
-        weights = check_sample_weight(sample_weight, X)
-        if weights is None:
-            return float(np.mean(self._log_likelihood(X)))
-        counted = weights > 0.0  # a row without weight may lie anywhere
-        scores = self._log_likelihood(X if counted.all() else X[counted])
-        return float(np.average(scores, weights=weights[counted] / weights.max()))
 
     @classmethod
     def from_centers(cls, centers, *, sigma, **params):
@@ -442,10 +314,6 @@ class BaseSoftKMeans(
         return estimator
 
     # ------------------------------------------------------------------------------ tags
-
-    @property
-    def _n_features_out(self):
-        return len(self.cluster_centers_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

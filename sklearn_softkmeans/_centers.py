@@ -1,20 +1,26 @@
 """Centres from sums: the M-step, centres without mass, and what is read off data and centres."""
 
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 from scipy.sparse import coo_array, issparse
+from scipy.sparse import vstack as sparse_vstack
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.spatial import KDTree
 
+from ._arrays import blocks_of
 from ._assignment import Problem
+from ._gaps import SOFT_SHARE, gaps_apart, narrowed_gap_limit
 from ._ranges import frame_size, precision_of
 
 # The E-step leaves out responsibilities below exp(-50) = 2e-22. They matter to 1e-14 of a mean
 # only where a cluster holds less than this share of the total weight.
 _STARVED = 1e-8
 
-# Quantile of the gaps d_(2)^2 - d_(1)^2 below which sigma="auto" makes rows soft.
-_SOFT_SHARE = 0.1
+# Features up to which the covariance of rows in blocks is a matrix: 8 MiB, and a single pass.
+_LARGE_MATRIX = 1024
 
 
 # --------------------------------------------------------------------------------- the data
@@ -89,21 +95,83 @@ def _log_space_means(problem, centers, starved, sigma):
 
     log r_ij = (F_i - d_ij^2) / (2 sigma^2), with F_i the free energy of the row.
     """
+    found = problem.reduce(
+        partial(_log_space_sums, centers=centers, starved=starved, sigma=sigma),
+        partial(_add_in_log_space, precision=precision_of(sigma)),
+    )
+    return found.sums / found.mass[:, None]
+
+
+class _LogSums(NamedTuple):
+    """Sums of rows with weights exp(log_resp), relative to the largest of them."""
+
+    lead: np.ndarray  # (n_starved,) largest F_i - d_ij^2
+    log_resp: np.ndarray  # (n_starved,) largest log_resp, less what `lead` contributes
+    mass: np.ndarray  # (n_starved,)
+    sums: np.ndarray  # (n_starved, n_features)
+
+
+def _log_space_sums(problem, centers, starved, sigma):
     counted = np.flatnonzero(problem.weights > 0.0)
+    shape = len(starved), problem.n_features
+    found = _LogSums(np.full(shape[0], -np.inf), *np.zeros((2, shape[0])), np.zeros(shape))
+    if len(counted) == 0:
+        return found
     objective = problem.row_objective(centers, sigma)[counted]
     log_weights = np.log(problem.weights[counted])
     unbounded = np.full(problem.n_samples, np.inf)
-    means = np.empty((len(starved), problem.n_features))
     for row, j in enumerate(starved):
         sq_distances = problem.sq_distances(centers[[j]], unbounded)[0][counted]
         lead = objective - sq_distances
+        found.lead[row] = lead.max()
         with np.errstate(over="ignore"):  # log_resp is only wanted up to a constant, near its top
             log_resp = 0.5 * precision_of(sigma) * (lead - lead.max()) + log_weights
+        found.log_resp[row] = log_resp.max()
         resp = np.exp(log_resp - log_resp.max())
         members = resp > 1e-20
-        total = problem.weighted_sum(resp[members], counted[members])
-        means[row] = total / resp[members].sum()
-    return means
+        found.sums[row] = problem.weighted_sum(resp[members], counted[members])
+        found.mass[row] = resp[members].sum()
+    return found
+
+
+def _add_in_log_space(first, second, precision):
+    lead = np.maximum(first.lead, second.lead)
+    with np.errstate(over="ignore", invalid="ignore"):
+        logs = [part.log_resp + 0.5 * precision * (part.lead - lead) for part in (first, second)]
+    # Neither part has rows that count.
+    logs = [np.where(lead == -np.inf, 0.0, log_resp) for log_resp in logs]
+    top = np.maximum(*logs)
+    shares = [np.exp(log_resp - top) for log_resp in logs]
+    mass = shares[0] * first.mass + shares[1] * second.mass
+    sums = shares[0][:, None] * first.sums + shares[1][:, None] * second.sums
+    return _LogSums(lead, top, mass, sums)
+
+
+class _Worst(NamedTuple):
+    """Rows that lie far from their nearest centre, the furthest first."""
+
+    badness: np.ndarray  # (n_rows,) weighted squared distance
+    weights: np.ndarray  # (n_rows,)
+    X: np.ndarray  # (n_rows, n_features) as they were given
+
+
+def _worst_rows(problem, centers, count):
+    sq_distances = problem.row_objective(centers, 0.0)
+    counted = problem.weights > 0.0
+    badness = problem.weights * np.where(counted, sq_distances, 0.0)
+    ids = np.argsort(-badness, kind="stable")[:count]
+    # Fewer where there are more centres than different rows: on a centre but for its rounding.
+    rounding = 64.0 * np.finfo(np.float64).eps * problem.spread
+    ids = ids[(badness[ids] > 0.0) & (sq_distances[ids] > rounding * rounding)]
+    return _Worst(badness[ids], problem.weights[ids], problem.X[ids])
+
+
+def _worst_of_both(first, second, count):
+    badness = np.concatenate([first.badness, second.badness])
+    ids = np.argsort(-badness, kind="stable")[:count]
+    weights = np.concatenate([first.weights, second.weights])
+    stack = sparse_vstack if issparse(first.X) else np.concatenate
+    return _Worst(badness[ids], weights[ids], stack([first.X, second.X])[ids])
 
 
 def _relocate(problem, statistics, centers, dead, sigma):
@@ -113,27 +181,24 @@ def _relocate(problem, statistics, centers, dead, sigma):
     centre of its own the row's part is at most 0; a row whose part is negative already stays.
     """
     sums, mass = statistics.sums.copy(), statistics.mass.copy()
-    sq_distances = problem.row_objective(centers, 0.0)
-    counted = problem.weights > 0.0
-    badness = problem.weights * np.where(counted, sq_distances, 0.0)
-    ids = np.argsort(-badness, kind="stable")[: len(dead)]
-    # Fewer where there are more centres than different rows: on a centre but for its rounding.
-    rounding = 64.0 * np.finfo(np.float64).eps * problem.spread
-    ids = ids[(badness[ids] > 0.0) & (sq_distances[ids] > rounding * rounding)]
-    if len(ids) == 0:
+    worst = problem.reduce(
+        partial(_worst_rows, centers=centers, count=len(dead)),
+        partial(_worst_of_both, count=len(dead)),
+    )
+    weights = worst.weights
+    if len(weights) == 0:
         return sums, mass
-    few = Problem(problem.X[ids], **problem.frame)
-    weights = problem.weights[ids]
+    few = Problem(worst.X, **problem.frame)
     resp = np.asarray(few.responsibilities(centers, sigma), dtype=np.float64)
     leaves = few.row_objective(centers, sigma) >= 0.0
     taken = resp * (weights * leaves)[:, None]
-    rows = problem.rows_in_frame(ids)
+    rows = few.rows_in_frame(slice(None))
     sums -= np.einsum("ij,if->jf", taken, rows)
     mass -= taken.sum(axis=0)
     # A cluster that lost all it had keeps its centre: what is left are rounding errors.
-    mass[mass < 16.0 * np.finfo(problem.X.dtype).eps * statistics.mass] = 0.0
-    sums[dead[: len(ids)]] = weights[:, None] * rows
-    mass[dead[: len(ids)]] = weights
+    mass[mass < 16.0 * np.finfo(problem.dtype).eps * statistics.mass] = 0.0
+    sums[dead[: len(weights)]] = weights[:, None] * rows
+    mass[dead[: len(weights)]] = weights
     return sums, mass
 
 
@@ -166,14 +231,13 @@ def _gap_limit(problem, centers):
     _, first = np.unique(merged(centers, 1e-9 * problem.spread), return_index=True)
     if len(first) == 1:
         return np.inf
-    cells = problem.cells(centers[first])
-    labels, gaps = cells.labels, cells.gaps
     rounding = 4.0 * np.finfo(np.float64).eps * problem.spread**2
-    apart = (gaps > rounding) & (problem.weights > 0.0)
-    labels, gaps, weights = labels[apart], gaps[apart], problem.weights[apart]
+    if problem.in_blocks:
+        return narrowed_gap_limit(problem, centers[first], rounding)
+    labels, gaps, weights = gaps_apart(problem, centers[first], rounding)
     if len(gaps) == 0:
         return np.inf
-    limit = _weighted_quantile(gaps, weights, _SOFT_SHARE)
+    limit = _weighted_quantile(gaps, weights, SOFT_SHARE)
     order = np.argsort(labels, kind="stable")
     for members in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1):
         limit = min(limit, 0.25 * _weighted_quantile(gaps[members], weights[members], 0.5))
@@ -198,16 +262,18 @@ def critical(problem, n_clusters):
 
 def _largest_variance(problem):
     """Largest eigenvalue of the weighted covariance, in the frame, matrix-free."""
-    zero = np.zeros((1, problem.n_features))
+    size = problem.n_features
+    zero = np.zeros((1, size))
     statistics = problem.statistics(zero, 0.0)
-    mean = statistics.sums / statistics.mass
-    labels = np.zeros(problem.n_samples, dtype=np.int32)
+    mass, mean = statistics.mass[0], statistics.sums[0] / statistics.mass[0]
+    if problem.in_blocks and size <= _LARGE_MATRIX:
+        scatter = problem.reduce(partial(_scatter, mean=mean), np.add)
+        return float(np.linalg.eigvalsh(scatter)[-1] / mass)
 
     def covariance_times(vector):
-        direction = np.ascontiguousarray(vector.reshape(1, -1))
-        return problem.scatter_along(labels, direction, mean)[0] / statistics.mass[0]
+        products = problem.reduce(partial(_scatter_times, mean=mean, vector=vector), np.add) / mass
+        return products[:-1] - mean * products[-1]
 
-    size = problem.n_features
     if size <= 16:
         covariance = np.stack([covariance_times(unit) for unit in np.eye(size)])
         return float(np.linalg.eigvalsh(covariance)[-1])
@@ -216,13 +282,28 @@ def _largest_variance(problem):
     return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
 
 
+def _scatter_times(problem, mean, vector):
+    products = problem.weights * (problem.times(vector) - mean @ vector)
+    return np.append(problem.weighted_sum(products), products.sum())
+
+
+def _scatter(problem, mean):
+    """Sum of (x - mean) (x - mean)^T over rows: one pass, where a matrix is not too large."""
+    scatter = np.zeros((len(mean), len(mean)))
+    counted = np.flatnonzero(problem.weights > 0.0)
+    for block in blocks_of(len(counted)):
+        rows = problem.rows_in_frame(counted[block]) - mean
+        scatter += rows.T @ (rows * problem.weights[counted[block]][:, None])
+    return scatter
+
+
 def resolution(problem, distance):
     """How far apart two centres at most are that are one, if up to `distance` off the fixed point.
 
     Merging centres were stopped on their way to the same point, from which they are at most
     `distance` away, and sqrt(2) times as far from each other.
     """
-    rounding = 64.0 * np.finfo(problem.X.dtype).eps * problem.spread
+    rounding = 64.0 * np.finfo(problem.dtype).eps * problem.spread
     return max(rounding, min(2.0 * distance, 1e-3 * problem.spread))
 
 

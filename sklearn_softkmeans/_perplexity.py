@@ -5,13 +5,15 @@ clusters it belongs to. The mean over the rows rises with sigma where the centre
 1 to the number of clusters. Where they follow sigma it may jump, when centres merge.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import entr
 
-from ._assignment import Problem, blocks_of
+from ._arrays import blocks_of
+from ._assignment import Problem
 from ._centers import update_centers
 from ._solver import Solution
 
@@ -31,13 +33,18 @@ class Trial(NamedTuple):
 
 def mean_perplexity(problem, centers, sigma):
     """Weighted mean over rows of exp(entropy of their responsibilities)."""
+    add = partial(_add_perplexities, centers=centers, sigma=sigma)
+    return problem.reduce(add, np.add) / problem.total_weight
+
+
+def _add_perplexities(problem, centers, sigma):
     total = 0.0
     for block in blocks_of(problem.n_samples):
         rows = Problem(problem.X[block], **problem.frame)
         entropy = entr(rows.responsibilities(centers, sigma).astype(np.float64)).sum(axis=1)
         counted = problem.weights[block] > 0.0
         total += problem.weights[block][counted] @ np.exp(entropy[counted])
-    return total / problem.weights.sum()
+    return total
 
 
 def sigma_of_perplexity(problem, centers, perplexity):

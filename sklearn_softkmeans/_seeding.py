@@ -7,8 +7,6 @@ does not matter.
 
 import numpy as np
 
-from ._assignment import blocks_of
-
 
 def initial_centers(problem, n_clusters, init, random_state):
     """Centres in the frame by the method `init`: "k-means++" or "random"."""
@@ -29,7 +27,7 @@ def _canonical_order(problem):
     Rows are sorted by their projection on a fixed direction, which scaling and translation of X
     preserve, and lexicographically where different rows have the same projection.
     """
-    keys = _row_keys(problem)
+    keys = problem.row_keys()
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     tied = keys[1:] == keys[:-1]
@@ -39,23 +37,6 @@ def _canonical_order(problem):
     if not np.array_equal(equal, tied):
         order, equal = _break_ties(problem, order, tied, equal)
     return order, np.concatenate([[False], equal])
-
-
-def _row_keys(problem):
-    """One number for each row that depends on its content alone: equal rows, equal keys."""
-    direction = fixed_direction(problem.n_features)
-    keys = np.empty(problem.n_samples)
-    with np.errstate(over="ignore", invalid="ignore"):  # rows without weight lie anywhere
-        for block in blocks_of(problem.n_samples):
-            rows = problem.X[block]
-            # Not BLAS, whose result for a row depends on the row's place among the others.
-            keys[block] = rows @ direction if problem.is_sparse else (rows * direction).sum(axis=1)
-    return keys
-
-
-def fixed_direction(n_features):
-    """A direction that no data is likely to be at right angles to."""
-    return np.random.RandomState(0).uniform(-1.0, 1.0, n_features)
 
 
 def _equal_rows(X, first, second):

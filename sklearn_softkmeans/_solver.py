@@ -37,7 +37,7 @@ def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
     if solver == "lbfgs":
         options = {"sigma": sigma, "max_iter": max_iter, "tol": tol, "report": report}
         centers = _descend(problem, centers, path, **options)
-    rule = StoppingRule(tol, problem.spread, np.finfo(problem.X.dtype).eps)
+    rule = StoppingRule(tol, problem.spread, np.finfo(problem.dtype).eps)
     anderson = _Anderson(problem, min(path, default=np.inf)) if solver != "em" else None
     reason = None
     last = plain = centers
@@ -136,7 +136,7 @@ class _Anderson:
     def __init__(self, problem, lowest):
         self._lowest = lowest
         self._spread = problem.spread
-        self._eps = np.finfo(problem.X.dtype).eps
+        self._eps = np.finfo(problem.dtype).eps
         self._steps = deque(maxlen=_MEMORY + 1)  # (centers, plain)
         self.restart()
 
@@ -234,11 +234,11 @@ def monotone(problem, sigma, centers, path):
     """
     scale = problem.unit * problem.unit * problem.weight_unit
     path = np.append(np.array(path[:-1]) * scale, path[-1])
-    kind = np.finfo(problem.X.dtype)
+    kind = np.finfo(problem.dtype)
     eps = float(kind.eps)
     # As Python numbers: the unit of float32 data may be no float32.
     position = max(float(np.abs(centers).max()), float(kind.tiny)) / problem.unit
     of_row = 4.0 * eps * (problem.spread**2 + sigma * sigma) + (eps * position) ** 2
-    rounding = of_row * problem.weights.sum() * scale
+    rounding = of_row * problem.total_weight * scale
     lowest = np.minimum.accumulate(path)
     return np.where(path - lowest <= np.maximum(rounding, 1e-12 * np.abs(lowest)), lowest, path)

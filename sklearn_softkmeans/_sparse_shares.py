@@ -3,7 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from ._assignment import Problem, blocks_of
+from ._arrays import blocks_of
+from ._assignment import Problem
 
 # Dense responsibilities of the shared rows exist for so many bytes of them at a time.
 _BLOCK_BYTES = 2**23

@@ -9,10 +9,10 @@ little passes are full ones.
 
 import numpy as np
 
+from ._arrays import blocks_of
 from ._assignment import (
     LANES,
     Problem,
-    blocks_of,
     check_overflow,
     kernels,
     one_blas_thread,
@@ -34,6 +34,8 @@ _MAX_WIDTH = 64
 
 def tiled(problem, centers):
     """The problem with its rows in tiles around `centers`, or as it is where that is faster."""
+    if not problem.resident:
+        return problem
     n_clusters = len(centers)
     weights = problem.sample_weight
     # Rows without weight may lie anywhere, and count for nothing.
@@ -41,7 +43,7 @@ def tiled(problem, centers):
     too_few = n_clusters < _FEW_CLUSTERS or len(ids) < max(
         _FEW_PAIRS // n_clusters, _FEW_ROWS * n_clusters
     )
-    if too_few or not problem.resident:
+    if too_few:
         return problem
     sample = TiledProblem(problem, ids[:: max(len(ids) // _SAMPLE, 1)], centers)
     sample.statistics(centers, 0.0)

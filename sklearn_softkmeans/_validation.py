@@ -67,6 +67,14 @@ def check_sample_weight(sample_weight, X):
     return weights
 
 
+def check_enough_rows(n_samples, n_clusters):
+    """Raise where there are fewer rows than clusters."""
+    if n_samples < n_clusters:
+        raise ValueError(
+            f"n_samples={n_samples} should be >= n_clusters={n_clusters}. Ask for fewer clusters."
+        )
+
+
 def check_initial_centers(centers, n_clusters, n_features):
     """Initial centers as a float64 array of the right shape."""
     centers = check_array(centers, dtype=np.float64, input_name="init")

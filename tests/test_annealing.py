@@ -18,6 +18,7 @@ from sklearn_softkmeans._annealing import (
     exchange,
     principal_axes,
 )
+from sklearn_softkmeans._cells import cells_of
 from sklearn_softkmeans._centers import problem_for_fit
 
 IRIS = load_iris().data
@@ -181,7 +182,7 @@ def test_stages_cool_and_end_with_a_surplus():
 
 def test_principal_axes_equal_the_eigenvectors_of_each_cell():
     problem = problem_for_fit(BLOBS * [1.0, 3.0], None, 1.0, resident=True)
-    cells = problem.cells(problem.rows_in_frame(np.arange(3)))
+    cells = cells_of(problem, problem.rows_in_frame(np.arange(3)))
     variances, directions = principal_axes(problem, cells)
     rows = problem.rows_in_frame(np.arange(len(BLOBS)))
     for j in range(3):

@@ -7,6 +7,7 @@ from scipy import sparse
 import reference
 from sklearn_softkmeans import SoftKMeans, _assignment, _jit
 from sklearn_softkmeans._assignment import Problem, for_prediction
+from sklearn_softkmeans._cells import cells_of
 
 X = reference.blobs(3, n_samples=150, n_features=4, std=0.8, box=5.0, seed=3)
 WEIGHT = reference.weights(len(X))
@@ -69,7 +70,7 @@ def outputs(problem, centers, sigma):
         problem.row_objective(centers, sigma),
         problem.responsibilities(centers, sigma),
         problem.labels(centers, sigma),
-        *problem.cells(centers),
+        *cells_of(problem, centers),
     ]
 
 
@@ -310,3 +311,26 @@ def test_read_only_input_is_accepted():
     expected = make_problem(X).statistics(X[:3], 0.5)
     found = make_problem(rows, weight=weight).statistics(X[:3], 0.5)
     assert_same_bits(found, expected)
+
+
+# ------------------------------------------------------------------------------------ keys
+
+
+@containers
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_features", [1, 2, 40])
+def test_equal_rows_have_equal_keys(n_features, dtype, container):
+    rows = np.random.RandomState(0).normal(1e3, 1, (4501, n_features)).astype(dtype)
+    rows = np.vstack([rows, rows[::-1]])
+    keys = make_problem(container(rows)).row_keys()
+    np.testing.assert_array_equal(keys[:4501], keys[4501:][::-1])
+    assert make_problem(container(rows[7:8])).row_keys()[0] == keys[7]
+
+
+@containers
+def test_keys_are_projections_on_one_direction(container):
+    rows = np.random.RandomState(0).normal(size=(25, 6))
+    direction = make_problem(container(np.eye(6))).row_keys()
+    assert len(np.unique(direction)) == 6
+    keys = make_problem(container(rows)).row_keys()
+    np.testing.assert_allclose(keys, rows @ direction, rtol=0, atol=1e-13)

@@ -10,6 +10,7 @@ from scipy import sparse
 import reference
 from sklearn_softkmeans import _assignment
 from sklearn_softkmeans._assignment import Problem, for_prediction
+from sklearn_softkmeans._cells import cells_of
 from sklearn_softkmeans._kernels.distances import load_rows
 
 PLAIN = bool(numba.config.DISABLE_JIT)
@@ -76,7 +77,7 @@ def test_nearest_centres_and_gaps_equal_the_reference(n_clusters, container, dty
     problem = Problem(container(X), alpha=1.0, origin=X.mean(axis=0), size=1.0)
     centers = problem.into_frame(X[:n_clusters] + 0.1)
     rows = problem.rows_in_frame(np.arange(70))
-    cells = problem.cells(centers)
+    cells = cells_of(problem, centers)
     sq_distances = reference.sq_distances(rows, centers)
     np.testing.assert_array_equal(cells.labels, sq_distances.argmin(axis=1))
     nearest = sq_distances.min(axis=1)
@@ -100,7 +101,7 @@ def test_gaps_that_cancel_are_taken_from_differences(container, dtype):
     X = (middle + np.outer(step, [1.0, 0.0, 0.0])).astype(dtype)
     centers = middle + np.array([[-0.5, 0, 0], [0.5, 0, 0]])
     problem = for_prediction(container(X), centers, 0.0, 1.0)
-    cells = problem.cells(problem.into_frame(centers))
+    cells = cells_of(problem, problem.into_frame(centers))
     np.testing.assert_array_equal(cells.labels, 1)
     np.testing.assert_allclose(cells.gaps * problem.unit**2, 2 * step, rtol=1e-12)
 
@@ -112,7 +113,7 @@ def test_gaps_below_the_rounding_of_scores_are_exact():
     X = middle + np.outer(step, [1.0, 0.0, 0.0])
     centers = middle + np.array([[-0.5, 0, 0], [0.5, 0, 0]])
     problem = for_prediction(sparse.csr_array(X), centers, 0.0, 1.0)
-    cells = problem.cells(problem.into_frame(centers))
+    cells = cells_of(problem, problem.into_frame(centers))
     np.testing.assert_array_equal(cells.labels, 1)
     np.testing.assert_allclose(cells.gaps * problem.unit**2, 2 * step, rtol=1e-9)
 

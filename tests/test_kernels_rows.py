@@ -9,6 +9,7 @@ from scipy import sparse
 
 import reference
 from sklearn_softkmeans._assignment import Problem
+from sklearn_softkmeans._cells import scatter_along
 from sklearn_softkmeans._kernels.rows import sq_distances_to
 
 PLAIN = bool(numba.config.DISABLE_JIT)
@@ -136,7 +137,7 @@ def test_scatter_along_directions_equals_the_reference(n_samples, weighted, cont
     directions, means = random.normal(size=(2, 4, 5))
     zero = np.zeros(5)
     problem = Problem(container(X), weights, alpha=1.0, origin=zero, size=0.9)
-    found = problem.scatter_along(labels, directions, means)
+    found = scatter_along(problem, labels, directions, means)
     expected = np.zeros((4, 5))
     for i, j in enumerate(labels):
         difference = np.asarray(X[i], float) - means[j]
@@ -149,5 +150,5 @@ def test_rows_without_weight_are_left_out_wherever_they_lie():
     X = np.array([[1.0, 2.0], [1e200, 1e200], [3.0, 0.0]])
     labels = np.zeros(3, np.int32)
     problem = Problem(X, np.array([1.0, 0, 1]), alpha=1.0, origin=np.zeros(2), size=0.9)
-    found = problem.scatter_along(labels, np.array([[1.0, 0.0]]), np.array([[2.0, 1.0]]))
+    found = scatter_along(problem, labels, np.array([[1.0, 0.0]]), np.array([[2.0, 1.0]]))
     np.testing.assert_allclose(found, 2.0 * problem.weights[0] * np.array([[1.0, -1.0]]))

@@ -7,7 +7,7 @@ from scipy import sparse
 import reference
 from sklearn_softkmeans._assignment import Problem
 from sklearn_softkmeans._centers import problem_for_fit
-from sklearn_softkmeans._seeding import _canonical_order, _draw, _row_keys, initial_centers
+from sklearn_softkmeans._seeding import _canonical_order, _draw, initial_centers
 
 containers = pytest.mark.parametrize("container", [np.array, sparse.csr_array])
 inits = pytest.mark.parametrize("init", ["k-means++", "random"])
@@ -23,29 +23,6 @@ def start(rows, n_clusters, init, seed=0, weight=None):
     problem = make_problem(rows, weight)
     centers = initial_centers(problem, n_clusters, init, np.random.RandomState(seed))
     return problem.out_of_frame(centers)
-
-
-# ------------------------------------------------------------------------------------ keys
-
-
-@containers
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n_features", [1, 2, 40])
-def test_equal_rows_have_equal_keys(n_features, dtype, container):
-    rows = np.random.RandomState(0).normal(1e3, 1, (4501, n_features)).astype(dtype)
-    rows = np.vstack([rows, rows[::-1]])
-    keys = _row_keys(make_problem(container(rows)))
-    np.testing.assert_array_equal(keys[:4501], keys[4501:][::-1])
-    assert _row_keys(make_problem(container(rows[7:8])))[0] == keys[7]
-
-
-@containers
-def test_keys_are_projections_on_one_direction(container):
-    rows = np.random.RandomState(0).normal(size=(25, 6))
-    direction = _row_keys(make_problem(container(np.eye(6))))
-    assert len(np.unique(direction)) == 6
-    keys = _row_keys(make_problem(container(rows)))
-    np.testing.assert_allclose(keys, rows @ direction, rtol=0, atol=1e-13)
 
 
 # ------------------------------------------------------------------------- canonical order

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from .._assignment import for_prediction, one_blas_thread
+from .._cells import cells_of
 from .._centers import critical, problem_for_fit
 from .._compat import Interval, validate_params
 from .._validation import check_counted_rows, check_given_centers
@@ -87,7 +88,7 @@ def _smallest_gap(problem, centers):
 
     Gaps may lack digits that the squares have lost: the smallest few again, from differences.
     """
-    cells = problem.cells(problem.into_frame(centers))
+    cells = cells_of(problem, problem.into_frame(centers))
     ids = np.argsort(cells.gaps, kind="stable")[:_FEW]
     rows = problem.dense_rows(ids).astype(np.float64) / problem.unit
     points = centers / problem.unit
