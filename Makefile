@@ -33,13 +33,19 @@ export PRINT_FLOORS
 # Installs share the folder build/.
 .NOTPARALLEL:
 .PRECIOUS: .venv-%/made .venv-%/installed
-.PHONY: help demo test lint format coverage fuzz test-floors bench clean
+.PHONY: help demo examples claims test lint format coverage fuzz test-floors bench clean
 
 help:  ## List the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv-demo/installed  ## Run the demonstration: tables on the terminal, and demo.png
 	.venv-demo/$(SCRIPTS)/python examples/demo.py $(ARGS)
+
+examples: .venv-demo/installed  ## Run the examples that draw; their pictures go to build/examples
+	.venv-demo/$(SCRIPTS)/python examples/run.py $(ARGS)
+
+claims: .venv-demo/installed  ## Print the tables behind doc/claims.md: some minutes
+	.venv-demo/$(SCRIPTS)/python examples/claims_table.py $(ARGS)
 
 test: .venv-test/installed  ## Run all tests and doctests on the installed package
 	.venv-test/$(SCRIPTS)/pytest $(ARGS)

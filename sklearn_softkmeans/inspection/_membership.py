@@ -171,6 +171,9 @@ class MembershipDisplay:
             palette = _WHITE + (1.0 - _WHITE) * rgb_of(self.responsibilities.shape[-1])
             self.surface_ = self._image(np.clip(self.responsibilities @ palette, 0.0, 1.0))
             self._draw_points()
+            self._draw_contours("0.15")
+            if self.contours_ is not None:
+                self.ax_.clabel(self.contours_, fmt="%g", fontsize=8)
         else:
             self.surface_ = self._image(
                 self.perplexity, cmap="cividis", vmin=1.0, vmax=max(self.perplexity.max(), 2.0)
@@ -178,7 +181,7 @@ class MembershipDisplay:
             label = "effective number of clusters"
             self.figure_.colorbar(self.surface_, ax=self.ax_, label=label)
             self.ax_.scatter(*self.points.T, s=6, color="white", alpha=0.5, linewidths=0)
-        self._draw_contours("0.15" if kind == "shares" else "white")
+            self._draw_contours("white")
         if self.centers is not None:
             style = {"marker": "X", "s": 90, "color": "black", "edgecolors": "white"}
             self.ax_.scatter(*self.centers.T, label="centers", **style)
@@ -205,7 +208,6 @@ class MembershipDisplay:
             style = {"colors": line_color, "linewidths": 0.9}
             grid = self.xx0, self.xx1, self.perplexity
             self.contours_ = self.ax_.contour(*grid, levels=levels, **style)
-            self.ax_.clabel(self.contours_, fmt="%g", fontsize=8)
 
 
 def _like(X, grid):

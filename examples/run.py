@@ -1,0 +1,45 @@
+"""Run the examples that draw, without a screen, and save their pictures.
+
+python examples/run.py [--pictures FOLDER] [NAME ...]
+"""
+
+import argparse
+import runpy
+import sys
+import time
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pictures", type=Path, default=Path("build/examples"), metavar="FOLDER")
+    parser.add_argument("names", nargs="*", help="plot_x for plot_x.py; all where none is given")
+    args = parser.parse_args()
+    sys.path.insert(0, str(HERE))  # as for a script that is run by itself
+    args.pictures.mkdir(parents=True, exist_ok=True)
+    for script in sorted(HERE.glob("plot_*.py")):
+        if not args.names or script.stem in args.names:
+            run(script, args.pictures)
+
+
+def run(script, folder):
+    begin = time.perf_counter()
+    runpy.run_path(str(script), run_name="__main__")
+    seconds = time.perf_counter() - begin
+    numbers = plt.get_fignums()
+    for number in numbers:
+        plt.figure(number).savefig(folder / f"{script.stem}_{number}.png", dpi=100)
+    print(f"{script.name}: {len(numbers)} pictures in {folder}, {seconds:.1f} s", flush=True)
+    plt.close("all")
+
+
+if __name__ == "__main__":
+    main()
