@@ -340,3 +340,26 @@ def test_a_memory_map_is_never_in_memory_as_a_whole(tmp_path):
     before, after, n_labels = run_python(PEAK, path)
     assert n_labels == 1_600_000
     assert after - before < 150
+
+
+# -------------------------------------------------------------------- other parameters
+
+
+@every_alpha
+def test_the_perplexity_of_blocks_is_that_of_all_rows(alpha):
+    params = {"perplexity": 1.3, "init": START, "tol": 1e-8}
+    expected = fit_quietly(model(alpha, 6, **params), X, WEIGHTS)
+    found = fit_blocks_quietly(model(alpha, 6, **params), cut(X, WEIGHTS))
+    np.testing.assert_allclose(found.sigma_, expected.sigma_, rtol=1e-6)
+    np.testing.assert_allclose(found.cluster_centers_, expected.cluster_centers_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("init", ["annealing", "exchange"])
+def test_starts_that_need_all_rows_are_refused(init):
+    with pytest.raises(ValueError, match=f"init='{init}' needs all rows in memory"):
+        SoftKMeans(6, init=init).fit_blocks(cut(X))
+
+
+def test_impossible_perplexities_are_refused():
+    with pytest.raises(ValueError, match="perplexity=9"):
+        SoftKMeans(6, perplexity=9).fit_blocks(cut(X))
