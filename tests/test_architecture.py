@@ -52,6 +52,10 @@ FLOORS = {
     "_entmax_kmeans": 6,
     "_soft_kmeans": 6,
     "": 7,  # the package itself
+    "nn._simplex": 8,
+    "nn._projections": 9,
+    "nn._modules": 10,
+    "nn": 15,
 }
 SAME_FLOOR = {  # (importer, imported)
     ("_base", "_prediction"),
@@ -98,6 +102,17 @@ PUBLIC_NAMES = {
         "xie_beni_index",
     },
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
+    "nn": {
+        "Entmax",
+        "Entmax15",
+        "EntmaxFunction",
+        "Softmax",
+        "Sparsemax",
+        "entmax",
+        "entmax15",
+        "softmax",
+        "sparsemax",
+    },
 }
 
 MAX_FILE_LINES = 450

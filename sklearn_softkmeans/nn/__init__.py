@@ -1,0 +1,27 @@
+"""Soft K-means inside a network: layers, losses and maps for PyTorch.
+
+Needs the extra "torch": ``pip install "sklearn-softkmeans[torch]"``.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "sklearn_softkmeans.nn needs PyTorch, which is not installed. Install it with "
+        'pip install "sklearn-softkmeans[torch]", or as https://pytorch.org says for your machine.'
+    ) from error
+
+from ._modules import Entmax, Entmax15, Softmax, Sparsemax
+from ._projections import EntmaxFunction, entmax, entmax15, softmax, sparsemax
+
+__all__ = [
+    "Entmax",
+    "Entmax15",
+    "EntmaxFunction",
+    "Softmax",
+    "Sparsemax",
+    "entmax",
+    "entmax15",
+    "softmax",
+    "sparsemax",
+]
