@@ -55,6 +55,11 @@ FLOORS = {
     "nn._simplex": 8,
     "nn._projections": 9,
     "nn._modules": 10,
+    "nn._distances": 8,
+    "nn._losses": 10,
+    "nn._schedules": 8,
+    "nn._layer": 11,
+    "nn._deep": 12,
     "nn": 15,
 }
 SAME_FLOOR = {  # (importer, imported)
@@ -106,12 +111,20 @@ PUBLIC_NAMES = {
         "Entmax",
         "Entmax15",
         "EntmaxFunction",
+        "FreeEnergyLoss",
+        "GeometricSchedule",
+        "LinearSchedule",
+        "SoftKMeansLayer",
         "Softmax",
         "Sparsemax",
+        "WeightedDistortionLoss",
         "entmax",
         "entmax15",
+        "free_energy",
         "softmax",
         "sparsemax",
+        "sq_distances",
+        "weighted_distortion",
     },
 }
 

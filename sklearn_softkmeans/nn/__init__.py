@@ -11,17 +11,29 @@ except ImportError as error:
         'pip install "sklearn-softkmeans[torch]", or as https://pytorch.org says for your machine.'
     ) from error
 
+from ._distances import sq_distances
+from ._layer import SoftKMeansLayer
+from ._losses import FreeEnergyLoss, WeightedDistortionLoss, free_energy, weighted_distortion
 from ._modules import Entmax, Entmax15, Softmax, Sparsemax
 from ._projections import EntmaxFunction, entmax, entmax15, softmax, sparsemax
+from ._schedules import GeometricSchedule, LinearSchedule
 
 __all__ = [
     "Entmax",
     "Entmax15",
     "EntmaxFunction",
+    "FreeEnergyLoss",
+    "GeometricSchedule",
+    "LinearSchedule",
+    "SoftKMeansLayer",
     "Softmax",
     "Sparsemax",
+    "WeightedDistortionLoss",
     "entmax",
     "entmax15",
+    "free_energy",
     "softmax",
     "sparsemax",
+    "sq_distances",
+    "weighted_distortion",
 ]

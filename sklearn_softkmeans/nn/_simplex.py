@@ -215,3 +215,12 @@ def regulariser(responsibilities, alpha, dim):
         return (responsibilities * safe.log()).sum(dim)
     a = alpha - 1.0
     return (responsibilities * torch.expm1(a * safe.log()) / (a * alpha)).sum(dim)
+
+
+def regulariser_slope(responsibilities, alpha, dim):
+    """Derivative of `regulariser` in a tensor alpha, with the responsibilities fixed."""
+    a = alpha.squeeze(dim) - 1.0 if alpha.ndim > 0 else alpha - 1.0
+    safe = torch.where(responsibilities > 0.0, responsibilities, 1.0)
+    powers = responsibilities * safe ** (alpha - 1.0) * safe.log()
+    omega = regulariser(responsibilities, alpha, dim)
+    return (powers.sum(dim) - (2.0 * a + 1.0) * omega) / (a * (a + 1.0))
