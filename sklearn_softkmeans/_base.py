@@ -18,9 +18,10 @@ from ._annealing import start
 from ._assignment import one_blas_thread
 from ._blocks import is_large_map
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
-from ._compat import Interval, StrOptions, fit_context, validate_parameters
+from ._compat import CallbackSupportMixin, Interval, StrOptions, fit_context, validate_parameters
 from ._perplexity import first_sigma, search
 from ._prediction import PredictionMixin
+from ._progress import Progress, callbacks_of
 from ._reports import shortcomings
 from ._solver import monotone, solve
 from ._streams import StreamMixin
@@ -43,6 +44,7 @@ class BaseSoftKMeans(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClusterMixin,
+    CallbackSupportMixin,
     BaseEstimator,
 ):
     """Base of the estimators; a subclass has ``__init__`` and the order ``_alpha`` of its map."""
@@ -89,10 +91,15 @@ class BaseSoftKMeans(
         self : object
             Fitted estimator.
         """
+        with callbacks_of(self, X, y):
+            jump = self._fit(X, sample_weight)
+        self._warn(jump)
+        return self
+
+    def _fit(self, X, sample_weight):
         check_perplexity(self.perplexity, self.sigma, self.n_clusters)
         if is_large_map(X):
-            self._warn(self._fit_map(X, sample_weight, self._n_runs()))
-            return self
+            return self._fit_map(X, sample_weight, self._n_runs())
         X = check_rows(self, X, reset=True)
         check_enough_rows(X.shape[0], self.n_clusters)
         sample_weight = check_sample_weight(sample_weight, X)
@@ -104,9 +111,7 @@ class BaseSoftKMeans(
             problem = problem_for_fit(
                 X, sample_weight, self._alpha, sigma=given or 0.0, resident=self.copy_x
             )
-            jump = self._run(problem, init, self._n_runs(), given)
-        self._warn(jump)
-        return self
+            return self._run(problem, init, self._n_runs(), given)
 
     def _run(self, problem, init, n_runs, given):
         """Fit and store; returns the trials on both sides where the perplexity jumps, or None."""
@@ -174,11 +179,6 @@ class BaseSoftKMeans(
         return problem.into_frame(init)
 
     def _solve(self, problem, centers, sigma, run):
-        def report(n_iter, objective, shift):
-            objective *= problem.unit * problem.unit * problem.weight_unit
-            step = "discarded" if shift is None else f"center shift {shift * problem.unit:.3g}"
-            print(f"run {run}, iteration {n_iter}: objective {objective:.9g}, {step}")
-
         return solve(
             problem,
             centers,
@@ -186,7 +186,7 @@ class BaseSoftKMeans(
             sigma=sigma,
             max_iter=self.max_iter,
             tol=self.tol,
-            report=report if self.verbose else None,
+            report=Progress(self, problem, sigma, run),
         )
 
     def _store(self, problem, solution, sigma):
@@ -212,7 +212,7 @@ class BaseSoftKMeans(
             )
         self.n_iter_ = solution.n_iter
         self.stop_reason_ = solution.stop_reason
-        self.converged_ = solution.stop_reason != "max_iter"
+        self.converged_ = solution.stop_reason in ("tol", "stagnation")
         distance = self.tol * problem.spread if solution.stop_reason == "tol" else 0.0
         self.n_distinct_clusters_ = count_distinct(
             solution.centers, self.cluster_mass_, resolution(problem, distance)

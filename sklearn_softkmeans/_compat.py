@@ -8,7 +8,16 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight
 
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # before 1.9
+
+    class CallbackSupportMixin:
+        """Callbacks are not known."""
+
+
 __all__ = [
+    "CallbackSupportMixin",
     "Interval",
     "StrOptions",
     "check_raw_weights",

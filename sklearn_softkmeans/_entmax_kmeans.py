@@ -77,7 +77,9 @@ class EntmaxKMeans(BaseSoftKMeans):
         (weighted) variance of X. At least 0; with 0 it ends when the centers only move by rounding
         errors.
     verbose : int, default=0
-        Print a line for each iteration if not 0.
+        Print a line for each iteration if not 0: sigma, objective, inertia, softness (how much of
+        the inertia the objective is below it) and how far the centers moved. Callbacks of
+        scikit-learn 1.9 (`set_callbacks`) are told of each iteration too, and may end the fit.
     random_state : int, RandomState instance or None, default=None
         Seed of the initial centers.
     copy_x : bool, default=True
@@ -110,10 +112,10 @@ class EntmaxKMeans(BaseSoftKMeans):
     n_iter_ : int
         Number of iterations, which are passes over X, of the run that was kept.
     converged_ : bool
-        Whether the run ended before `max_iter`.
-    stop_reason_ : {"tol", "stagnation", "max_iter"}
-        Why the run ended: within `tol`; because centers only move by rounding errors; or at
-        `max_iter`.
+        Whether the run ended at a fixed point: neither at `max_iter` nor by a callback.
+    stop_reason_ : {"tol", "stagnation", "callback", "max_iter"}
+        Why the run ended: within `tol`; because centers only move by rounding errors; because a
+        callback asked for it; or at `max_iter`.
     cluster_mass_ : ndarray of shape (n_clusters,)
         Sum of the weighted responsibilities of each cluster.
     n_distinct_clusters_ : int

@@ -7,7 +7,7 @@ def shortcomings(estimator, jump=None):
     `jump` holds the trials on both sides of the temperature where the perplexity jumps over the one
     asked for.
     """
-    if not estimator.converged_:
+    if estimator.stop_reason_ == "max_iter":
         yield (
             f"{type(estimator).__name__} stopped after max_iter={estimator.max_iter} iterations "
             f"before the centers were within tol={estimator.tol} of a fixed point. Increase "

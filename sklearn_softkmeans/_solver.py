@@ -21,14 +21,15 @@ class Solution(NamedTuple):
     centers: np.ndarray  # (n_clusters, n_features)
     objective_path: list  # free energy after each pass but the last; a rejected one repeats it
     n_iter: int  # passes over the data
-    stop_reason: str  # "tol", "stagnation" or "max_iter"
+    stop_reason: str  # "tol", "stagnation", "callback" or "max_iter"
 
 
 def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
     """Move the centres until they are within `tol` of a fixed point.
 
-    `report(n_iter, objective, shift)` is called once for each pass over the data, with the free
-    energy it found, and None for the length of the plain step where its centres were discarded.
+    `report(n_iter, statistics, shift, centers)` is called once for each pass over the data, with
+    what it found, the length of the plain step and where that leads; None is the length where the
+    centres of the pass were discarded. A true result ends the iteration.
     """
     if solver == "auto":
         # K-means ends after finitely many steps, with nothing to extrapolate.
@@ -63,8 +64,8 @@ def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
             centers, bound = plain, np.inf
             if anderson is not None:
                 centers, bound = anderson.propose(last, plain, statistics, rule.factors)
-        if report is not None:
-            report(len(path), statistics.objective, shift)
+        if report is not None and report(len(path), statistics, shift, plain):
+            reason = reason or "callback"
     return Solution(plain, path, len(path), reason or "max_iter")
 
 
@@ -210,8 +211,8 @@ def _descend(problem, centers, path, *, sigma, max_iter, tol, report):
         if statistics.objective <= lowest:
             lowest, best = statistics.objective, current
         path.append(lowest)
-        if report is not None:
-            report(len(path), statistics.objective, shift)
+        if report is not None and report(len(path), statistics, shift, current):
+            raise _Enough
         if shift <= 1e-2 * tol * problem.spread:
             raise _Enough
         return statistics.objective, (2.0 * half / scale).ravel()

@@ -9,6 +9,7 @@ from sklearn.utils.validation import validate_data
 from ._assignment import one_blas_thread
 from ._blocks import BlockProblem, Blocks, slices_of_map
 from ._compat import check_raw_weights, fit_context
+from ._progress import callbacks_of
 from ._validation import (
     check_enough_rows,
     check_initial_centers,
@@ -77,7 +78,7 @@ class StreamMixin:
                 "init must be an array, 'k-means++' or 'random' where rows come in blocks, got a "
                 "callable: it would need all rows."
             )
-        with one_blas_thread(), np.errstate(under="ignore"):
+        with callbacks_of(self), one_blas_thread(), np.errstate(under="ignore"):
             jump = self._fit_over(Blocks(_Validated(self, blocks)), self._n_runs())
         self._warn(jump)
         return self

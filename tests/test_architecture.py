@@ -21,6 +21,7 @@ FLOORS = {
     "_kernels.tiles": 2,
     "_arrays": 2,
     "_ranges": 2,
+    "_progress": 2,
     "_reports": 2,
     "_compat": 2,
     "_validation": 3,
@@ -59,7 +60,6 @@ FLOORS = {
     "nn._losses": 10,
     "nn._schedules": 8,
     "nn._layer": 11,
-    "nn._deep": 12,
     "nn": 15,
 }
 SAME_FLOOR = {  # (importer, imported)

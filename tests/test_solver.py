@@ -195,7 +195,7 @@ def test_every_iteration_is_reported_once(alpha, solver):
     reports = []
     *_, solution = run(alpha, 0.4, solver=solver, report=lambda *args: reports.append(args))
     assert [report[0] for report in reports] == list(range(1, solution.n_iter + 1))
-    kept = [np.inf if shift is None else objective for _, objective, shift in reports]
+    kept = [np.inf if shift is None else found.objective for _, found, shift, _ in reports]
     np.testing.assert_array_equal(np.minimum.accumulate(kept), solution.objective_path)
     shifts = [report[2] for report in reports if report[2] is not None]
     assert all(isinstance(shift, float) and shift >= 0 for shift in shifts)
@@ -332,7 +332,7 @@ def test_discarded_centres_are_reported_as_such():
     reports = []
     options = {"sigma": sigma, "max_iter": 1000, "tol": 1e-6}
     solve(rugged, start, solver="anderson", report=lambda *r: reports.append(r), **options)
-    discarded = [objective for _, objective, shift in reports if shift is None]
+    discarded = [found.objective for _, found, shift, _ in reports if shift is None]
     assert len(discarded) == rugged.n_refused
     assert min(discarded) > 1e3 - 1.0
 
