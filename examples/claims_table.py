@@ -248,8 +248,8 @@ def bounds_table(names, n_seeds):
     for name in names:
         for label, alpha in MAPS.items():
             found = np.array([sandwich(problem(name, s), alpha, s) for s in range(n_seeds)])
-            row(name, label, *(f"{value:.3f}" for value in found[:, :2].max(axis=0)),
-                f"{found[:, 2].min():.3f} to {found[:, 2].max():.3f}")  # fmt: skip
+            least, most = fixed(found[:, 2].min()), fixed(found[:, 2].max())
+            row(name, label, *map(fixed, found[:, :2].max(axis=0)), f"{least} to {most}")
 
 
 def sandwich(given, alpha, seed):
@@ -434,7 +434,15 @@ def spread(values):
     if len(known) == 0:
         return "–"
     few = "" if len(known) == len(values) else f", {len(known)} of {len(values)}"
-    return f"{np.median(known):.2g} [{known.min():.2g}, {known.max():.2g}{few}]"
+    return f"{short(np.median(known))} [{short(known.min())}, {short(known.max())}{few}]"
+
+
+def short(value):
+    return f"{0.0 if abs(value) < 1e-9 else value:.2g}"
+
+
+def fixed(value):
+    return f"{round(value, 3) + 0.0:.3f}"  # no negative zero
 
 
 TABLES = {

@@ -1,6 +1,9 @@
 """Pictures: what is drawn is what was computed."""
 
+import sys
+
 import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import reference
-from models import run_python
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans, soft_kmeans_path
 from sklearn_softkmeans.inspection import (
     AnnealingDisplay,
@@ -29,8 +31,6 @@ PLANE = reference.blobs(3, n_samples=90, seed=2)
 @pytest.fixture(autouse=True)
 def no_figure_stays_open():
     yield
-    import matplotlib.pyplot as plt
-
     plt.close("all")
 
 
@@ -227,21 +227,11 @@ def test_bad_input_of_an_estimator_is_an_error(options, message):
         MembershipDisplay.from_estimator(fitted, options.pop("X", PLANE), **options)
 
 
-def test_without_matplotlib_the_error_names_the_remedy():
-    code = """
-import json, sys
-sys.modules["matplotlib"] = None
-from sklearn_softkmeans import SoftKMeans
-from sklearn_softkmeans.inspection import MembershipDisplay
-model = SoftKMeans.from_centers([[0.0, 0.0], [1.0, 1.0]], sigma=1.0)
-try:
-    MembershipDisplay.from_estimator(model, [[0.0, 0.0], [1.0, 1.0]])
-except ImportError as error:
-    print(json.dumps(str(error)))
-"""
-    message = run_python(code)
-    assert "MembershipDisplay draws with matplotlib" in message
-    assert 'pip install "sklearn-softkmeans[plot]"' in message
+def test_without_matplotlib_the_error_names_the_remedy(monkeypatch, path):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match="CollapsePathDisplay draws with matplotlib") as caught:
+        CollapsePathDisplay.from_path(path)
+    assert 'pip install "sklearn-softkmeans[plot]"' in str(caught.value)
 
 
 # ------------------------------------------------------------------------ AnnealingDisplay
