@@ -11,6 +11,7 @@ except ImportError as error:
         'pip install "sklearn-softkmeans[torch]", or as https://pytorch.org says for your machine.'
     ) from error
 
+from ._deep import DeepSoftKMeans
 from ._distances import sq_distances
 from ._layer import SoftKMeansLayer
 from ._losses import FreeEnergyLoss, WeightedDistortionLoss, free_energy, weighted_distortion
@@ -19,6 +20,7 @@ from ._projections import EntmaxFunction, entmax, entmax15, softmax, sparsemax
 from ._schedules import GeometricSchedule, LinearSchedule
 
 __all__ = [
+    "DeepSoftKMeans",
     "Entmax",
     "Entmax15",
     "EntmaxFunction",
