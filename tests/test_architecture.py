@@ -60,6 +60,8 @@ FLOORS = {
     "nn._losses": 10,
     "nn._schedules": 8,
     "nn._layer": 11,
+    "nn._training": 12,
+    "nn._deep": 13,
     "nn": 15,
 }
 SAME_FLOOR = {  # (importer, imported)
@@ -108,6 +110,7 @@ PUBLIC_NAMES = {
     },
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
     "nn": {
+        "DeepSoftKMeans",
         "Entmax",
         "Entmax15",
         "EntmaxFunction",
