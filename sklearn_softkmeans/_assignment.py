@@ -423,7 +423,7 @@ def one_blas_thread():
 @cache
 def kernels():
     """The compiled floor, imported when it is first needed: numba is slow to import."""
-    from ._jit import single_threaded_blas
+    from ._jit import one_thread, single_threaded_blas
     from ._kernels import distances, rows, simplex, steps, tiles
 
     return SimpleNamespace(
@@ -432,6 +432,7 @@ def kernels():
         simplex=simplex,
         steps=steps,
         tiles=tiles,
+        one_thread=one_thread,
         single_threaded_blas=single_threaded_blas,
     )
 

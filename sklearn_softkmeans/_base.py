@@ -1,6 +1,7 @@
 """What both estimators share: validation, restarts, and scikit-learn's API."""
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from ._annealing import start
 from ._assignment import one_blas_thread
-from ._blocks import is_large_map
+from ._blocks import BlockProblem, is_large_map
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import CallbackSupportMixin, Interval, StrOptions, fit_context, validate_parameters
 from ._perplexity import first_sigma, search
@@ -24,7 +25,6 @@ from ._prediction import PredictionMixin
 from ._progress import Progress, callbacks_of
 from ._reports import shortcomings
 from ._solver import monotone, solve
-from ._streams import StreamMixin
 from ._tiles import tiled
 from ._validation import (
     FLOATS,
@@ -39,7 +39,6 @@ from ._version import VersionedState
 
 class BaseSoftKMeans(
     PredictionMixin,
-    StreamMixin,
     VersionedState,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -121,6 +120,19 @@ class BaseSoftKMeans(
             solution, sigma, jump = self._search(problem, solution, sigma)
         self._store(problem, solution, sigma * problem.unit if given is None else given)
         return jump
+
+    def _fit_over(self, blocks, n_runs, X=None):
+        """Fit to blocks, and label the rows if they are those of X."""
+        given = None if isinstance(self.sigma, str) else float(self.sigma)
+        labelled = X is not None
+        problem = BlockProblem(blocks, alpha=self._alpha, sigma=given or 0.0, labelled=labelled)
+        check_enough_rows(problem.n_samples, self.n_clusters)
+        init = self.init
+        if callable(init):
+            init = partial(_call_with, init, X)
+        elif not isinstance(init, str):
+            init = check_initial_centers(init, self.n_clusters, problem.n_features)
+        return self._run(problem, init, n_runs, given)
 
     def _best_run(self, problem, init, n_runs, given):
         """The run with the lowest objective, and the temperature of all runs in the frame."""
@@ -320,3 +332,8 @@ class BaseSoftKMeans(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _call_with(init, X, _, n_clusters, random_state):
+    """Call `init` with all rows in place of those of a problem, which has none at hand."""
+    return init(X, n_clusters, random_state=random_state)

@@ -155,7 +155,7 @@ class _Worst(NamedTuple):
     X: np.ndarray  # (n_rows, n_features) as they were given
 
 
-def _worst_rows(problem, centers, count):
+def worst_rows(problem, centers, count):
     sq_distances = problem.row_objective(centers, 0.0)
     counted = problem.weights > 0.0
     badness = problem.weights * np.where(counted, sq_distances, 0.0)
@@ -166,7 +166,7 @@ def _worst_rows(problem, centers, count):
     return _Worst(badness[ids], problem.weights[ids], problem.X[ids])
 
 
-def _worst_of_both(first, second, count):
+def worst_of_both(first, second, count):
     badness = np.concatenate([first.badness, second.badness])
     ids = np.argsort(-badness, kind="stable")[:count]
     weights = np.concatenate([first.weights, second.weights])
@@ -182,8 +182,8 @@ def _relocate(problem, statistics, centers, dead, sigma):
     """
     sums, mass = statistics.sums.copy(), statistics.mass.copy()
     worst = problem.reduce(
-        partial(_worst_rows, centers=centers, count=len(dead)),
-        partial(_worst_of_both, count=len(dead)),
+        partial(worst_rows, centers=centers, count=len(dead)),
+        partial(worst_of_both, count=len(dead)),
     )
     weights = worst.weights
     if len(weights) == 0:

@@ -5,9 +5,10 @@ from numbers import Real
 from ._base import BaseSoftKMeans
 from ._compat import Interval, output_container
 from ._sparse_shares import sparse_responsibilities
+from ._streams import StreamMixin
 
 
-class EntmaxKMeans(BaseSoftKMeans):
+class EntmaxKMeans(StreamMixin, BaseSoftKMeans):
     r"""K-means with sparse responsibilities from the entmax family.
 
     Every row x belongs to cluster j with the responsibility

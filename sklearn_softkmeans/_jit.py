@@ -38,6 +38,7 @@ __all__ = [
     "entry",
     "exact",
     "kernel",
+    "one_thread",
     "single_threaded_blas",
     "threaded",
 ]
@@ -231,8 +232,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
+_caller = threading.local()
+
+
+@contextmanager
+def one_thread():
+    """Run kernels in the calling thread alone: for workers, of which there is one for each core."""
+    before = getattr(_caller, "alone", False)
+    _caller.alone = True
+    try:
+        yield
+    finally:
+        _caller.alone = before
+
+
 def _n_threads():
     """The number of threads that numba would use, without starting its threading layer."""
+    if getattr(_caller, "alone", False):
+        return 1
     if getattr(numba.np.ufunc.parallel, "_is_initialized", False):
         return numba.get_num_threads()  # as set by numba.set_num_threads
     return numba.config.NUMBA_NUM_THREADS

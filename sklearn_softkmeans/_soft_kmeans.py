@@ -3,9 +3,10 @@
 import numpy as np
 
 from ._base import BaseSoftKMeans
+from ._streams import StreamMixin
 
 
-class SoftKMeans(BaseSoftKMeans):
+class SoftKMeans(StreamMixin, BaseSoftKMeans):
     r"""K-means with softmax responsibilities.
 
     Every row x belongs to every cluster j with a responsibility

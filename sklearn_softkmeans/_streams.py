@@ -1,22 +1,14 @@
 """Fits to rows that do not lie in memory: blocks of an iterator, and memory maps."""
 
-from functools import partial
-
 import numpy as np
 from sklearn import config_context, get_config
 from sklearn.utils.validation import validate_data
 
 from ._assignment import one_blas_thread
-from ._blocks import BlockProblem, Blocks, slices_of_map
+from ._blocks import Blocks, slices_of_map
 from ._compat import check_raw_weights, fit_context
 from ._progress import callbacks_of
-from ._validation import (
-    check_enough_rows,
-    check_initial_centers,
-    check_perplexity,
-    check_rows,
-    check_sample_weight,
-)
+from ._validation import check_perplexity, check_rows, check_sample_weight
 
 
 class StreamMixin:
@@ -94,24 +86,6 @@ class StreamMixin:
 
         with one_blas_thread(), np.errstate(under="ignore"):
             return self._fit_over(Blocks(_Validated(self, blocks, known=True)), n_runs, X)
-
-    def _fit_over(self, blocks, n_runs, X=None):
-        """Fit to blocks, and label the rows if they are those of X."""
-        given = None if isinstance(self.sigma, str) else float(self.sigma)
-        labelled = X is not None
-        problem = BlockProblem(blocks, alpha=self._alpha, sigma=given or 0.0, labelled=labelled)
-        check_enough_rows(problem.n_samples, self.n_clusters)
-        init = self.init
-        if callable(init):
-            init = partial(_call_with, init, X)
-        elif not isinstance(init, str):
-            init = check_initial_centers(init, self.n_clusters, problem.n_features)
-        return self._run(problem, init, n_runs, given)
-
-
-def _call_with(init, X, _, n_clusters, random_state):
-    """Call `init` with all rows in place of those of a problem, which has none at hand."""
-    return init(X, n_clusters, random_state=random_state)
 
 
 class _Validated:

@@ -10,29 +10,27 @@ from ._compat import check_raw_weights
 FLOATS = [np.float64, np.float32]
 
 
+_ROWS = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C", "accept_large_sparse": True}
+
+
 def check_rows(estimator, X, *, reset):
     """X as the estimator takes it: in its precision, C-contiguous or canonical CSR."""
-    X = validate_data(
-        estimator,
-        X,
-        accept_sparse="csr",
-        dtype=FLOATS,
-        order="C",
-        accept_large_sparse=True,
-        reset=reset,
-    )
-    return _canonical(X)
+    refuse_dask(X)
+    return _canonical(validate_data(estimator, X, reset=reset, **_ROWS))
 
 
 def check_counted_rows(X, sample_weight):
     """The rows that count and their weights, for functions; None stands for unit weights."""
-    X = check_array(
-        X, accept_sparse="csr", dtype=FLOATS, order="C", accept_large_sparse=True, input_name="X"
-    )
+    X = check_array(X, input_name="X", **_ROWS)
     weights = check_sample_weight(sample_weight, X)
     if weights is not None and not weights.all():
         X, weights = X[weights > 0.0], weights[weights > 0.0]
     return _canonical(X), weights
+
+
+def check_block(X):
+    """Rows as the kernels take them, of whatever features."""
+    return _canonical(check_array(X, **_ROWS))
 
 
 def _canonical(X):
@@ -52,6 +50,15 @@ def check_given_centers(centers, X):
             "shape (n_clusters, n_features)."
         )
     return centers
+
+
+def refuse_dask(X):
+    """Raise for a collection of dask, which would be read into memory as a whole."""
+    if hasattr(type(X), "__dask_graph__"):
+        raise TypeError(
+            f"X is a dask {type(X).__name__}, which would have to be read into memory. Use "
+            "DaskSoftKMeans or DaskEntmaxKMeans of sklearn_softkmeans.dask, or X.compute()."
+        )
 
 
 def check_sample_weight(sample_weight, X):

@@ -52,6 +52,8 @@ FLOORS = {
     "_streams": 5,
     "_entmax_kmeans": 6,
     "_soft_kmeans": 6,
+    "_dask_blocks": 5,
+    "dask": 7,
     "": 7,  # the package itself
     "nn._simplex": 8,
     "nn._projections": 9,
@@ -66,7 +68,6 @@ FLOORS = {
 }
 SAME_FLOOR = {  # (importer, imported)
     ("_base", "_prediction"),
-    ("_base", "_streams"),
     ("_block_seeding", "_solver"),
     ("_centers", "_assignment"),
     ("_cells", "_assignment"),
@@ -108,6 +109,7 @@ PUBLIC_NAMES = {
         "partition_entropy",
         "xie_beni_index",
     },
+    "dask": {"DaskEntmaxKMeans", "DaskSoftKMeans"},
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
     "nn": {
         "DeepSoftKMeans",
