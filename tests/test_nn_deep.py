@@ -22,7 +22,7 @@ from sklearn_softkmeans.nn import _training as training  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Networks this small gain nothing from threads, which wait for each other if cores are busy."""
+    """Networks this small gain nothing from threads, which wait for each other on busy cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
