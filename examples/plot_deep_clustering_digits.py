@@ -11,7 +11,19 @@ Accuracy (ACC) is the share of the digits whose cluster is matched with their cl
 matching of clusters and classes; NMI and ARI need no matching. The labels serve to judge, never to
 train.
 
-RESULTS
+Ten seeds, as ``python examples/plot_deep_clustering_digits.py --seeds 10`` printed them::
+
+    10 seeds                                 ACC           NMI           ARI           clusters, fewest
+    K-means on pixels                       0.793 (0.002)  0.742 (0.003)  0.667 (0.003)  10
+    K-means on the pretrained embedding     0.739 (0.030)  0.718 (0.019)  0.623 (0.027)  10
+    trained together, softmax               0.768 (0.040)  0.759 (0.025)  0.668 (0.036)  10
+    trained together, entmax-1.5            0.758 (0.030)  0.744 (0.021)  0.650 (0.028)  10
+    gain in ACC, trained together, softmax: 0.029, standard error 0.004
+    gain in ACC, trained together, entmax-1.5: 0.019, standard error 0.003
+
+So training together adds more than the noise to every embedding. But ten numbers of a small
+autoencoder lose something that pixels have: against K-means on pixels the accuracy is lower, NMI is
+higher, and ARI the same. With images this small pixels are hard to beat.
 
 These are small images and a small network. On other data with far larger ones, DEC (Xie et al.,
 ICML 2016) reports an accuracy of 0.843 on MNIST where K-means on pixels has 0.534, and IDEC (Guo et
@@ -106,8 +118,8 @@ print_table(np.array([scores for scores, _ in fits]))
 # The embedding before and after
 # ------------------------------
 #
-# Two principal axes of the embedding, coloured by the digit written. The encoder was trained
-# without these colours. Left, the same network without joint epochs.
+# The plane in which the centers (crosses) spread most, with the rows coloured by the digit written;
+# the encoder was trained without these colours. Left, the same network without joint epochs.
 
 after = fits[0][1]
 before = DeepSoftKMeans(10, max_epochs=0, random_state=0).fit(X)
@@ -117,7 +129,7 @@ for ax, model, title in zip(
     axes, (before, after), ("pretrained", "trained together"), strict=False
 ):
     embedded = model.embed(X)
-    pca = PCA(2).fit(embedded)
+    pca = PCA(2).fit(model.cluster_centers_)
     plane = pca.transform(embedded)
     points = ax.scatter(*plane.T, c=y, cmap="tab10", s=5, alpha=0.7, linewidths=0)
     ax.scatter(*pca.transform(model.cluster_centers_).T, c="black", marker="x", s=50)

@@ -6,7 +6,7 @@ import pytest
 from numpydoc.validate import validate
 
 import sklearn_softkmeans
-from sklearn_softkmeans import dask, inspection, metrics, projections
+from sklearn_softkmeans import dask, inspection, metrics, nn, projections
 
 # What numpydoc would have otherwise, and these docstrings would not.
 NOT_ASKED = {
@@ -19,7 +19,7 @@ NOT_ASKED = {
 EXAMPLES = "EX01"  # asked of classes and functions, not of each method
 
 
-SUBMODULES = (dask, inspection, metrics, projections)
+SUBMODULES = (dask, inspection, metrics, nn, projections)
 
 
 def public_objects():
@@ -50,6 +50,8 @@ def test_the_list_has_classes_methods_and_functions():
         "sklearn_softkmeans.EntmaxKMeans.fit",
         "sklearn_softkmeans.EntmaxKMeans.from_centers",
         "sklearn_softkmeans.SoftKMeans.score_samples",
+        "sklearn_softkmeans.nn.SoftKMeansLayer.from_estimator",
+        "sklearn_softkmeans.nn.entmax",
         "sklearn_softkmeans.projections",
         "sklearn_softkmeans.projections.entmax",
     } <= set(OBJECTS)
@@ -70,3 +72,10 @@ def test_attributes_of_a_fit_are_documented(make):
     fitted = {name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")}
     for name in fitted:
         assert f"\n    {name} : " in type(estimator).__doc__
+
+
+def test_attributes_of_a_deep_fit_are_documented():
+    deep = nn.DeepSoftKMeans(1, encoder=(2,), pretrain_epochs=1, max_epochs=1)
+    for name in vars(deep.fit([[0.0], [1.0]])):
+        if name.endswith("_") and not name.startswith("_"):
+            assert f"\n    {name} : " in nn.DeepSoftKMeans.__doc__

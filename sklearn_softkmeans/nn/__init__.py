@@ -16,14 +16,13 @@ from ._distances import sq_distances
 from ._layer import SoftKMeansLayer
 from ._losses import FreeEnergyLoss, WeightedDistortionLoss, free_energy, weighted_distortion
 from ._modules import Entmax, Entmax15, Softmax, Sparsemax
-from ._projections import EntmaxFunction, entmax, entmax15, softmax, sparsemax
+from ._projections import entmax, entmax15, softmax, sparsemax
 from ._schedules import GeometricSchedule, LinearSchedule
 
 __all__ = [
     "DeepSoftKMeans",
     "Entmax",
     "Entmax15",
-    "EntmaxFunction",
     "FreeEnergyLoss",
     "GeometricSchedule",
     "LinearSchedule",

@@ -84,8 +84,7 @@ def relative_scores(sq_distances, sigma, mask=None):
     Relative to the best, scores survive rounding to lower precision where it matters. Nothing is
     propagated through the smallest distance: no map depends on a shift.
     """
-    if sq_distances.dtype in (torch.float16, torch.bfloat16):
-        sq_distances = sq_distances.float()
+    sq_distances = sq_distances.to(at_least_single(sq_distances.dtype))
     counted = sq_distances.detach()
     if mask is not None:
         counted = counted.masked_fill(~mask, math.inf)
@@ -95,3 +94,8 @@ def relative_scores(sq_distances, sigma, mask=None):
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     return nearest.squeeze(-1), scores
+
+
+def at_least_single(dtype):
+    """The type itself, but float32 in place of half precision."""
+    return torch.float64 if dtype == torch.float64 else torch.float32

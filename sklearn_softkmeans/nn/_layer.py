@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from .._base import BaseSoftKMeans
 from .._entmax_kmeans import EntmaxKMeans
 from .._soft_kmeans import SoftKMeans
-from ._distances import relative_scores, sq_distances
+from ._distances import at_least_single, relative_scores, sq_distances
 from ._losses import reduce, row_free_energy, row_weighted_distortion
 from ._modules import Entmax
 
@@ -124,6 +124,13 @@ class SoftKMeansLayer(torch.nn.Module):
         self.set_sigma(sigma)
 
     def extra_repr(self):
+        """Parameters, for the representation as text.
+
+        Returns
+        -------
+        text : str
+            What stands between the parentheses.
+        """
         return f"{self.n_clusters}, {self.n_features}, sigma={float(self.sigma.detach()):.4g}"
 
     # -------------------------------------------------------------------------- temperature
@@ -201,8 +208,7 @@ class SoftKMeansLayer(torch.nn.Module):
             Rows sum to one, in the precision of X. They are zeros where all clusters are masked.
         """
         _, scores = relative_scores(sq_distances(X, self.centers), self.sigma, mask)
-        narrow = torch.float32 if X.dtype != torch.float64 else X.dtype
-        responsibilities = self.map(scores.to(narrow))
+        responsibilities = self.map(scores.to(at_least_single(X.dtype)))
         self._count(responsibilities)
         return responsibilities.to(X.dtype)
 
@@ -219,7 +225,7 @@ class SoftKMeansLayer(torch.nn.Module):
         sq_distances : torch.Tensor of shape (..., n_clusters)
             In the precision of X, but at least float32.
         """
-        return sq_distances(X, self.centers).to(_at_least_single(X.dtype))
+        return sq_distances(X, self.centers).to(at_least_single(X.dtype))
 
     def free_energy(self, X, mask=None, reduction="mean"):
         """Free energy of rows, see the function of that name.
@@ -264,7 +270,7 @@ class SoftKMeansLayer(torch.nn.Module):
             sq_distances(X, self.centers), self.sigma, self.alpha, mask
         )
         self._count(responsibilities)
-        return reduce(values, reduction).to(_at_least_single(X.dtype))
+        return reduce(values, reduction).to(at_least_single(X.dtype))
 
     # ------------------------------------------------------------------------------- guards
 
@@ -409,16 +415,12 @@ class SoftKMeansLayer(torch.nn.Module):
             SoftKMeans if alpha is 1; its numbers are those of the layer, bit by bit.
         """
         centers = self.centers.detach().cpu()
-        centers = centers.to(_at_least_single(centers.dtype)).numpy()
+        centers = centers.to(at_least_single(centers.dtype)).numpy()
         sigma = float(self.sigma.detach())
         alpha = self.alpha.item() if isinstance(self.alpha, torch.Tensor) else self.alpha
         if alpha == 1.0:
             return SoftKMeans.from_centers(centers, sigma=sigma)
         return EntmaxKMeans.from_centers(centers, sigma=sigma, alpha=alpha)
-
-
-def _at_least_single(dtype):
-    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def _draw_row(batches, chosen, random_state):

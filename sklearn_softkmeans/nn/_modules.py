@@ -46,6 +46,13 @@ class Softmax(torch.nn.Module):
         return softmax(scores, self.dim)
 
     def extra_repr(self):
+        """Parameters, for the representation as text.
+
+        Returns
+        -------
+        text : str
+            What stands between the parentheses.
+        """
         return f"dim={self.dim}"
 
 
@@ -85,6 +92,13 @@ class Sparsemax(torch.nn.Module):
         return sparsemax(scores, self.dim)
 
     def extra_repr(self):
+        """Parameters, for the representation as text.
+
+        Returns
+        -------
+        text : str
+            What stands between the parentheses.
+        """
         return f"dim={self.dim}"
 
 
@@ -124,6 +138,13 @@ class Entmax15(torch.nn.Module):
         return entmax15(scores, self.dim)
 
     def extra_repr(self):
+        """Parameters, for the representation as text.
+
+        Returns
+        -------
+        text : str
+            What stands between the parentheses.
+        """
         return f"dim={self.dim}"
 
 
@@ -192,6 +213,13 @@ class Entmax(torch.nn.Module):
         return entmax(scores, self.alpha, self.dim)
 
     def extra_repr(self):
+        """Parameters, for the representation as text.
+
+        Returns
+        -------
+        text : str
+            What stands between the parentheses.
+        """
         alpha = self.alpha if self.fixed_alpha is not None else self.alpha.detach()
         return f"alpha={float(alpha):.4g}, dim={self.dim}"
 

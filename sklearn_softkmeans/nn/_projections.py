@@ -13,8 +13,7 @@ from ._simplex import any_of, jacobian_product, project, slope_in_alpha
 class EntmaxFunction(torch.autograd.Function):
     """Entmax as an operation of autograd: ``EntmaxFunction.apply(scores, alpha, dim)``.
 
-    The backward pass is the closed form of the Jacobian, in differentiable operations. `entmax`
-    checks its input and adds half precision; prefer it.
+    The backward pass is the closed form of the Jacobian, in differentiable operations.
     """
 
     @staticmethod
