@@ -206,7 +206,14 @@ def test_verbose_prints_a_line_for_each_epoch(capsys):
 def test_a_small_cluster_is_reported():
     rows = np.vstack([X, np.full((1, 20), 300.0)]).astype(np.float32)
     with pytest.warns(ConvergenceWarning, match=r"hold less than 1%.*Decrease sigma"):
-        DeepSoftKMeans(2, random_state=0, sigma=0.01, **{**SMALL, "max_epochs": 0}).fit(rows)
+        DeepSoftKMeans(
+            2,
+            encoder=torch.nn.Linear(20, 2),
+            decoder=torch.nn.Linear(2, 20),
+            sigma=0.01,
+            pretrain_epochs=1,
+            max_epochs=0,
+        ).fit(rows)
 
 
 # ------------------------------------------------------------------ determinism, saving, pipelines
