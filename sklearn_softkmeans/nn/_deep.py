@@ -51,13 +51,13 @@ class DeepSoftKMeans(
     ----------
     n_clusters : int, default=8
         Number of clusters, at least 1.
-    encoder : sequence of int or torch.nn.Module, default=(256, 10)
+    encoder : sequence of int or torch.nn.Module, default=(256, 64, 10)
         Sizes of the layers after the input, the last of which is the embedding: linear layers with
         ReLU between them. Or a module from rows to embedded rows; a copy of it is trained.
     decoder : torch.nn.Module, default=None
         From embedded rows to rows; a copy is trained. It goes with an encoder that is a module.
         None mirrors the sizes of the encoder.
-    cluster_weight : float, default=0.5
+    cluster_weight : float, default=0.2
         Weight of the clustering term, at least 0.
     sigma : float, default=0.3
         Temperature at the end, relative to the root mean square distance of embedded rows to their
@@ -179,9 +179,9 @@ class DeepSoftKMeans(
         self,
         n_clusters=8,
         *,
-        encoder=(256, 10),
+        encoder=(256, 64, 10),
         decoder=None,
-        cluster_weight=0.5,
+        cluster_weight=0.2,
         sigma=0.3,
         sigma_start=None,
         alpha=1.0,
