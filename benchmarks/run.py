@@ -16,7 +16,17 @@ THREAD_VARIABLES = [
     "BLIS_NUM_THREADS",
     "NUMBA_NUM_THREADS",  # ours
 ]
-TABLES = ["iterations", "fits", "passes", "starts", "small", "projections", "nn", "peers", "startup"]
+TABLES = [
+    "iterations",
+    "fits",
+    "passes",
+    "starts",
+    "small",
+    "projections",
+    "nn",
+    "peers",
+    "startup",
+]
 
 
 def parse_arguments():
