@@ -23,6 +23,8 @@ __all__ = ["DaskEntmaxKMeans", "DaskSoftKMeans"]
 class _DaskKMeans(BaseSoftKMeans):
     """Base of the estimators; a subclass has ``__init__``, `_alpha` and `_plain`."""
 
+    perplexity = None  # no parameter here: sigma is given, or read off the data
+
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "sigma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
@@ -59,9 +61,9 @@ class _DaskKMeans(BaseSoftKMeans):
         rows, X = self._rows(X, reset=True)
         blocks = DaskBlocks(rows.blocks, rows.weights(sample_weight))
         with one_blas_thread(), np.errstate(under="ignore"):
-            self._fit_over(blocks, n_runs=1)
+            jump = self._fit_over(blocks, n_runs=1)
         self.n_features_in_ = self.cluster_centers_.shape[1]
-        self._warn()
+        self._warn(jump)
         self.labels_ = self.predict(X)
         return self
 
