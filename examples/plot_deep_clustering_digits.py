@@ -13,11 +13,11 @@ train.
 
 Ten seeds, as ``python examples/plot_deep_clustering_digits.py --seeds 10`` printed them::
 
-    10 seeds
-    K-means on pixels                       0.793 (0.002)  0.742 (0.003)  0.667 (0.003)  10
-    K-means on the pretrained embedding     0.739 (0.030)  0.718 (0.019)  0.623 (0.027)  10
-    trained together, softmax               0.768 (0.040)  0.759 (0.025)  0.668 (0.036)  10
-    trained together, entmax-1.5            0.758 (0.030)  0.744 (0.021)  0.650 (0.028)  10
+    10 seeds                             ACC            NMI            ARI            clusters
+    K-means on pixels                    0.793 (0.002)  0.742 (0.003)  0.667 (0.003)  10
+    K-means on the pretrained embedding  0.739 (0.030)  0.718 (0.019)  0.623 (0.027)  10
+    trained together, softmax            0.768 (0.040)  0.759 (0.025)  0.668 (0.036)  10
+    trained together, entmax-1.5         0.758 (0.030)  0.744 (0.021)  0.650 (0.028)  10
     gain in ACC, trained together, softmax: 0.029, standard error 0.004
     gain in ACC, trained together, entmax-1.5: 0.019, standard error 0.003
 

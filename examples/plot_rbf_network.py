@@ -64,8 +64,8 @@ def accuracy(n_centers, train_centers, seed):
 # Accuracy against the number of centers
 # --------------------------------------
 #
-# Means of three seeds; the dots are the seeds. Ten trained centers do what forty fixed ones nearly
-# do, and from about eighty on training the centers gains nothing.
+# Means of three seeds; the dots are the seeds. Ten trained centers come close to forty fixed ones,
+# and from about eighty on training the centers gains nothing.
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--picture", help="file to draw to")
