@@ -7,9 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
-    TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -40,8 +38,6 @@ from ._version import VersionedState
 class BaseSoftKMeans(
     PredictionMixin,
     VersionedState,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
     ClusterMixin,
     CallbackSupportMixin,
     BaseEstimator,

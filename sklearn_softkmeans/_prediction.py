@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._assignment import for_prediction
@@ -9,8 +10,11 @@ from ._ranges import SMALLEST_SIGMA, precision_of
 from ._validation import check_rows, check_sample_weight
 
 
-class PredictionMixin:
-    """Part of the estimators: what needs nothing but `cluster_centers_` and `sigma_`."""
+class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Part of the estimators: what needs nothing but `cluster_centers_` and `sigma_`.
+
+    `set_output` works on `transform` where the class that defines it is a `TransformerMixin`.
+    """
 
     def _validate_fitted(self, X):
         check_is_fitted(self, ["cluster_centers_", "sigma_"])
