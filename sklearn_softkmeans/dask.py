@@ -117,6 +117,7 @@ class _DaskKMeans(BaseSoftKMeans):
         responsibilities : dask array of shape (n_samples, n_clusters)
             Share of each cluster in each row; rows sum to one. An ndarray where X is in memory.
         """
+        check_is_fitted(self)
         return self._lazily(X, "predict_proba", n_columns=len(self.cluster_centers_))
 
     def transform(self, X):

@@ -52,7 +52,7 @@ class AnnealingDisplay:
     >>> from sklearn_softkmeans.inspection import AnnealingDisplay
     >>> display = AnnealingDisplay.from_data(load_iris().data, 3)
     >>> display.n_centers.tolist()[:3]
-    [2, 3, 4]
+    [2, 4, 6]
     """
 
     def __init__(self, *, sigmas, centers, objectives, axis_names=None):
