@@ -1,10 +1,10 @@
 """Fits on dask: those of the rows in memory, whatever the blocks and the scheduler."""
 
 import importlib
-import os
+import subprocess
 import sys
-import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -290,42 +290,11 @@ def test_the_package_does_not_import_dask():
 # --------------------------------------------------------------------------------- a cluster
 
 
-@pytest.fixture
-def client():
-    distributed = pytest.importorskip("distributed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-        with (
-            distributed.LocalCluster(**settings) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-            client.as_current(),
-            dask.config.set(scheduler=client),
-        ):
-            yield client
-
-
-def load_or_die(part, flag):
-    """A block of rows; the process that is the first to load it dies instead."""
-    try:
-        with open(flag, "x") as file:
-            file.write(str(os.getpid()))
-    except FileExistsError:
-        return X[part]
-    os._exit(1)
-
-
-def test_a_cluster_gives_the_fit_of_rows_in_memory(client):
-    expected = SoftKMeans(6, init=START).fit(X, sample_weight=WEIGHTS)
-    model = DaskSoftKMeans(6, init=START).fit(chunked(), sample_weight=WEIGHTS)
-    assert_same_fit(model, expected)
-
-
-def test_a_worker_that_dies_during_a_fit_does_not_change_it(client, tmp_path):
-    flag = tmp_path / "died"
-    workers = set(client.run(os.getpid).values())
-    blocks = [delayed(X[part]) for part in BLOCKS]
-    blocks[6] = delayed(load_or_die, pure=False)(BLOCKS[6], str(flag))
-    model = DaskEntmaxKMeans(6, init=START).fit(blocks)
-    assert int(flag.read_text()) in workers
-    assert_same_fit(model, EntmaxKMeans(6, init=START).fit(X))
+def test_on_a_cluster():
+    """In a process of its own, which ends whatever a worker that died leaves behind."""
+    script = Path(__file__).with_name("cluster.py")
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-o", "addopts="]
+    command = [sys.executable, "-m", "pytest", *options, str(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "2 passed" in ended.stdout
