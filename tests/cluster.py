@@ -1,4 +1,4 @@
-"""Fits on a cluster of two workers; `test_dask.py` runs these in a process of their own."""
+"""Fits on a cluster of two workers; `test_dask.py` runs the first in a process of its own."""
 
 import os
 import warnings
