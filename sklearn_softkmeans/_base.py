@@ -5,10 +5,7 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClusterMixin,
-)
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -87,14 +84,14 @@ class BaseSoftKMeans(
             Fitted estimator.
         """
         with callbacks_of(self, X, y):
-            jump = self._fit(X, sample_weight)
+            jump = self._fit(X, sample_weight, self._n_runs())
         self._warn(jump)
         return self
 
-    def _fit(self, X, sample_weight):
+    def _fit(self, X, sample_weight, n_runs):
         check_perplexity(self.perplexity, self.sigma, self.n_clusters)
         if is_large_map(X):
-            return self._fit_map(X, sample_weight, self._n_runs())
+            return self._fit_map(X, sample_weight, n_runs)
         X = check_rows(self, X, reset=True)
         check_enough_rows(X.shape[0], self.n_clusters)
         sample_weight = check_sample_weight(sample_weight, X)
@@ -106,7 +103,7 @@ class BaseSoftKMeans(
             problem = problem_for_fit(
                 X, sample_weight, self._alpha, sigma=given or 0.0, resident=self.copy_x
             )
-            return self._run(problem, init, self._n_runs(), given)
+            return self._run(problem, init, n_runs, given)
 
     def _run(self, problem, init, n_runs, given):
         """Fit and store; returns the trials on both sides where the perplexity jumps, or None."""
@@ -236,6 +233,8 @@ class BaseSoftKMeans(
         if isinstance(self.init, str) or callable(self.init):
             return self.init
         return check_initial_centers(self.init, self.n_clusters, X.shape[1])
+
+    # ---------------------------------------------------------------- fits with a result
 
     def fit_predict(self, X, y=None, sample_weight=None):
         """Fit, and return the cluster of each row: ``fit(X).labels_``.

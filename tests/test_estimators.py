@@ -439,3 +439,10 @@ def test_information_criteria_are_those_of_the_mixture():
     np.testing.assert_allclose(model.aic(X), -2 * log_likelihood + 14)
     hard = SoftKMeans(3, sigma=0, random_state=0).fit(X)
     assert hard.bic(X) == hard.aic(X) == np.inf
+
+
+def test_a_warning_on_the_number_of_runs_points_at_the_caller():
+    X = reference.blobs(3, n_samples=30, seed=3)
+    with pytest.warns(RuntimeWarning, match="performing only one run") as caught:
+        SoftKMeans(3, init=X[:3], n_init=4).fit(X)
+    assert caught[0].filename == __file__
