@@ -78,24 +78,23 @@ def anneal(problem, n_clusters, report=None):
     """
     problem = problem.with_map(1.0)
     sq_sigma = np.inf
-    centers = np.zeros((1, problem.n_features))
-    centers = _lloyd(problem, centers, n_steps=1)[0]
-    room = _SURPLUS * n_clusters - 1
+    centers = _steps(problem, np.zeros((1, problem.n_features)), 0.0, 1)  # the mean
+    enough = _SURPLUS * n_clusters
     smallest = resolution(problem, 0.0) ** 2
-    while room > 0:
+    while len(centers) < enough:
         cells = cells_of(problem, centers)
         variances, directions = principal_axes(problem, cells)
         if variances.max() <= smallest:  # as many centres as different rows
             break
         sq_sigma = _COOLING * min(sq_sigma, variances.max())
         ratios = variances / sq_sigma
-        split = np.argsort(-ratios, kind="stable")[: min(room, np.count_nonzero(ratios > 1.0))]
+        n_split = min(enough - len(centers), np.count_nonzero(ratios > 1.0))
+        split = np.argsort(-ratios, kind="stable")[:n_split]
         centers = _split(centers, split, _SPLIT * np.sqrt(sq_sigma) * directions[split])
         centers = _steps(problem, centers, np.sqrt(sq_sigma), _STEPS)
         centers = _merge(centers, _MERGED * np.sqrt(sq_sigma))
         _report_to(report, problem, centers, np.sqrt(sq_sigma))
-        room = _SURPLUS * n_clusters - len(centers)
-    if room <= 0:
+    if len(centers) >= enough:
         for _ in range(_LAST_TEMPERATURES):
             sq_sigma *= _COOLING
             centers = _steps(problem, centers, np.sqrt(sq_sigma), 1)
@@ -103,7 +102,7 @@ def anneal(problem, n_clusters, report=None):
     while len(centers) > n_clusters:
         n_removed = max(1, int(_REMOVED * (len(centers) - n_clusters)))
         centers = _remove(problem, centers, n_removed)
-        centers = _lloyd(problem, centers, n_steps=2)[0]
+        centers = _steps(problem, centers, 0.0, 2)
     centers = np.resize(centers, (n_clusters, problem.n_features))  # repeat some where rows do
     return exchange(problem, centers)
 
@@ -125,7 +124,7 @@ def _exchanged(problem, centers, n_exchanged):
     """Split the centres of the largest errors, and take away as many."""
     cells = cells_of(problem, centers)
     variances, directions = principal_axes(problem, cells)
-    errors = _sums(problem, cells, cells.sq_distances)
+    errors = _sums(problem, cells.labels, cells.sq_distances, len(centers))
     split = np.argsort(-errors, kind="stable")[:n_exchanged]
     steps = 0.5 * np.sqrt(variances[split])[:, None] * directions[split]
     centers = _lloyd(problem, _split(centers, split, steps), n_steps=4)[0]
@@ -136,7 +135,7 @@ def _exchanged(problem, centers, n_exchanged):
 
 
 def _steps(problem, centers, sigma, n_steps):
-    """Some steps of EM at one temperature."""
+    """Some steps at one temperature: of EM, or of K-means where it is 0."""
     for _ in range(n_steps):
         statistics = problem.statistics(centers, sigma)
         centers = update_centers(problem, statistics, centers, sigma)
@@ -193,8 +192,7 @@ def _remove(problem, centers, n_removed):
 
     A centre whose nearest neighbour has gone takes over its rows, so it stays if others are left.
     """
-    cells = cells_of(problem, centers)
-    costs = _sums(problem, cells, cells.gaps)
+    costs = _sums(problem, *problem.labels_and_gaps(centers), len(centers))
     neighbours = KDTree(centers).query(centers, k=2)[1][:, 1]
     kept = np.ones(len(centers), dtype=bool)
     needed = np.zeros(len(centers), dtype=bool)
@@ -209,8 +207,8 @@ def _remove(problem, centers, n_removed):
     return centers[kept]
 
 
-def _sums(problem, cells, values):
-    """Weighted sums of the rows' values in each cell; rows without weight may have any."""
+def _sums(problem, labels, values, n_clusters):
+    """Weighted sums of the rows' values in each cluster; rows without weight may have any."""
     weighted = np.zeros(problem.n_samples)
     np.multiply(problem.weights, values, out=weighted, where=problem.weights > 0.0)
-    return np.bincount(cells.labels, weighted, len(cells.mass))
+    return np.bincount(labels, weighted, n_clusters)

@@ -13,7 +13,6 @@ class Cells(NamedTuple):
 
     labels: np.ndarray  # (n_samples,)
     sq_distances: np.ndarray  # (n_samples,) to the nearest centre
-    gaps: np.ndarray  # (n_samples,) by which the second is further: d_(2)^2 - d_(1)^2
     sums: np.ndarray  # (n_clusters, n_features)
     mass: np.ndarray  # (n_clusters,)
 
@@ -21,10 +20,9 @@ class Cells(NamedTuple):
 def cells_of(problem, centers):
     """Rows by their nearest centre, in one pass."""
     labels = np.empty(problem.n_samples, dtype=np.int32)
-    gaps, sq_distances = np.empty((2, problem.n_samples))
-    wanted = {"labels": labels, "gaps": gaps, "objective": sq_distances}
-    outputs = problem._run(centers, 0.0, sums=True, **wanted)
-    return Cells(labels, sq_distances, gaps, add_in_order(outputs.sums), add_in_order(outputs.mass))
+    sq_distances = np.empty(problem.n_samples)
+    outputs = problem._run(centers, 0.0, sums=True, labels=labels, objective=sq_distances)
+    return Cells(labels, sq_distances, add_in_order(outputs.sums), add_in_order(outputs.mass))
 
 
 def scatter_along(problem, labels, directions, means):

@@ -70,6 +70,7 @@ def outputs(problem, centers, sigma):
         problem.row_objective(centers, sigma),
         problem.responsibilities(centers, sigma),
         problem.labels(centers, sigma),
+        *problem.labels_and_gaps(centers),
         *cells_of(problem, centers),
     ]
 

@@ -5,7 +5,6 @@ from numbers import Integral, Real
 import numpy as np
 
 from .._assignment import for_prediction, one_blas_thread
-from .._cells import cells_of
 from .._centers import critical, problem_for_fit
 from .._compat import Interval, validate_params
 from .._validation import check_counted_rows, check_given_centers
@@ -88,12 +87,12 @@ def _smallest_gap(problem, centers):
 
     Gaps may lack digits that the squares have lost: the smallest few again, from differences.
     """
-    cells = cells_of(problem, problem.into_frame(centers))
-    ids = np.argsort(cells.gaps, kind="stable")[:_FEW]
+    labels, gaps = problem.labels_and_gaps(problem.into_frame(centers))
+    ids = np.argsort(gaps, kind="stable")[:_FEW]
     rows = problem.dense_rows(ids).astype(np.float64) / problem.unit
     points = centers / problem.unit
     smallest = np.inf
-    for row, nearest in zip(rows, points[cells.labels[ids]], strict=True):
+    for row, nearest in zip(rows, points[labels[ids]], strict=True):
         lags = ((nearest - points) * ((row - points) + (row - nearest))).sum(axis=1)
         first, second = np.partition(lags, 1)[:2]
         smallest = min(smallest, second - first)
