@@ -18,7 +18,7 @@ from ._arrays import (
     read_only,
     sq_norms,
 )
-from ._ranges import accuracy, frame_size, power_of_two, precision_of
+from ._ranges import accuracy, frame_size, power_of_two, precision_of, unit_of_weights
 
 # Rows in a chunk: the chunk and its scores together take about 256 KiB, half of a small L2 cache.
 _CHUNK_BYTES = 2**18
@@ -92,9 +92,8 @@ class Problem:
     ):
         self.X = X
         self.sample_weight = sample_weight
-        # A power of two, like the unit: weights of any size leave sums in range.
         largest = 1.0 if sample_weight is None else sample_weight.max()
-        self.weight_unit = 0.5 * power_of_two(largest)
+        self.weight_unit = unit_of_weights(largest)
         self.alpha = alpha
         self.is_sparse = sparse.issparse(X)
         self.n_samples, self.n_features = X.shape

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ._assignment import Assignment, Problem, Statistics, for_prediction
 from ._centers import problem_for_fit
-from ._ranges import frame_size
+from ._ranges import frame_size, unit_of_weights
 
 # Memory maps up to this size are read into memory, and larger ones in blocks of the second size.
 _SMALL_MAP_BYTES = 2**26
@@ -81,7 +81,7 @@ class BlockProblem(Problem):
             spread=known.spread,
         )
         self.n_samples = known.n_samples
-        self.weight_unit = _weight_unit(known.largest_weight)
+        self.weight_unit = unit_of_weights(known.largest_weight)
         self._total_weight = known.total_weight / self.weight_unit
         self._blocks = blocks
         self._labelled = labelled
@@ -210,11 +210,6 @@ def _check_weights(known):
         raise ValueError("Sample weights are all zero: a block needs a row of positive weight.")
     if not np.isfinite(known.total_weight):
         raise ValueError("Sample weights must be finite, and their sum too. Scale them down.")
-
-
-def _weight_unit(largest):
-    one_row = np.empty((1, 1))
-    return Problem(one_row, np.array([largest]), alpha=1.0, origin=[0.0], size=1.0).weight_unit
 
 
 # -------------------------------------------------------------------------------- memory maps

@@ -39,3 +39,8 @@ def accuracy(dtype, n_features):
 
 def power_of_two(size):
     return 2.0 ** min(max(math.frexp(size)[1], -1000), 1000)
+
+
+def unit_of_weights(largest):
+    """A power of two near the largest weight: weights of any size leave sums in range."""
+    return 0.5 * power_of_two(largest)

@@ -7,6 +7,8 @@ does not matter.
 
 import numpy as np
 
+from ._arrays import blocks_of
+
 
 def initial_centers(problem, n_clusters, init, random_state):
     """Centres in the frame by the method `init`: "k-means++" or "random"."""
@@ -41,8 +43,7 @@ def _canonical_order(problem):
 
 def _equal_rows(X, first, second):
     result = np.empty(len(first), dtype=bool)
-    for start in range(0, len(first), 1024):
-        block = slice(start, start + 1024)
+    for block in blocks_of(len(first)):
         different = X[first[block]] != X[second[block]]
         result[block] = np.asarray(different.sum(axis=1)).ravel() == 0
     return result
