@@ -20,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._compat import Interval, fit_context
 from .._entmax_kmeans import EntmaxKMeans
 from .._soft_kmeans import SoftKMeans
-from .._validation import FLOATS
+from .._validation import FLOATS, check_enough_rows
 from .._version import VersionedState
 from ._layer import SoftKMeansLayer
+from ._schedules import GeometricSchedule
 from ._training import JointTraining, embed_rows, pretrain
 
 _SMALL_SHARE = 0.01
@@ -229,11 +230,7 @@ class DeepSoftKMeans(
             Fitted estimator.
         """
         X = validate_data(self, X, dtype=FLOATS)
-        if len(X) < self.n_clusters:
-            raise ValueError(
-                f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}. Ask for fewer "
-                "clusters."
-            )
+        check_enough_rows(len(X), self.n_clusters)
         random_state = check_random_state(self.random_state)
         device = torch.device(self.device or "cpu")
         rows = torch.tensor(X, device=device)
@@ -287,8 +284,7 @@ class DeepSoftKMeans(
 
     def _sigma_at(self, epoch):
         start = self.sigma if self.sigma_start is None else self.sigma_start
-        share = min(1.0, epoch / max(1, self.max_epochs // 2))
-        return self.sigma if share == 1.0 else start * (self.sigma / start) ** share
+        return GeometricSchedule(start, self.sigma, max(1, self.max_epochs // 2))(epoch)
 
     def _report(self, epoch, sigma, change, training, losses):
         record = {

@@ -30,11 +30,15 @@ class _SqDistances(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, X, centers):
-        batched = [
-            tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-            for tensor, dim in zip((X, centers), in_dims, strict=True)
-        ]
-        return _SqDistances.apply(*batched), 0
+        return _SqDistances.apply(*batch_first(info, in_dims, X, centers)), 0
+
+
+def batch_first(info, in_dims, *tensors):
+    """Tensors of a `vmap` rule with the batch as their first dimension."""
+    return [
+        tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+        for tensor, dim in zip(tensors, in_dims, strict=True)
+    ]
 
 
 def sq_distances(X, centers):

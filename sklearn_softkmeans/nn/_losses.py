@@ -2,7 +2,7 @@
 
 import torch
 
-from ._distances import relative_scores
+from ._distances import batch_first, relative_scores
 from ._projections import check_alpha, entmax
 from ._simplex import regulariser, regulariser_slope
 
@@ -43,10 +43,7 @@ class _Conjugate(torch.autograd.Function):
     def vmap(info, in_dims, scores, responsibilities, alpha):
         if in_dims[2] is not None:
             raise NotImplementedError("free_energy cannot be batched over alpha.")
-        batched = [
-            tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-            for tensor, dim in zip((scores, responsibilities), in_dims[:2], strict=True)
-        ]
+        batched = batch_first(info, in_dims[:2], scores, responsibilities)
         return _Conjugate.apply(*batched, alpha), 0
 
 
@@ -189,7 +186,33 @@ def weighted_distortion(sq_distances, sigma, alpha=1.0, reduction="mean"):
     return reduce(values, reduction)
 
 
-class FreeEnergyLoss(torch.nn.Module):
+class _Criterion(torch.nn.Module):
+    """Base of the criteria; a subclass has `_function`."""
+
+    def __init__(self, alpha=1.0, reduction="mean"):
+        super().__init__()
+        self.alpha = check_alpha(alpha)
+        self.reduction = check_reduction(reduction)
+
+    def forward(self, sq_distances, sigma):
+        """Loss of rows.
+
+        Parameters
+        ----------
+        sq_distances : torch.Tensor of shape (..., n_clusters)
+            Squared distances of rows to centers.
+        sigma : float or torch.Tensor
+            Temperature as a length, above 0.
+
+        Returns
+        -------
+        objective : torch.Tensor
+            A scalar, or of shape (...) if nothing is reduced.
+        """
+        return self._function(sq_distances, sigma, self.alpha, self.reduction)
+
+
+class FreeEnergyLoss(_Criterion):
     """Module of `free_energy`.
 
     Parameters
@@ -217,30 +240,10 @@ class FreeEnergyLoss(torch.nn.Module):
     torch.Size([])
     """
 
-    def __init__(self, alpha=1.0, reduction="mean"):
-        super().__init__()
-        self.alpha = check_alpha(alpha)
-        self.reduction = check_reduction(reduction)
-
-    def forward(self, sq_distances, sigma):
-        """Free energy of rows.
-
-        Parameters
-        ----------
-        sq_distances : torch.Tensor of shape (..., n_clusters)
-            Squared distances of rows to centers.
-        sigma : float or torch.Tensor
-            Temperature as a length, above 0.
-
-        Returns
-        -------
-        objective : torch.Tensor
-            A scalar, or of shape (...) if nothing is reduced.
-        """
-        return free_energy(sq_distances, sigma, self.alpha, self.reduction)
+    _function = staticmethod(free_energy)
 
 
-class WeightedDistortionLoss(torch.nn.Module):
+class WeightedDistortionLoss(_Criterion):
     """Module of `weighted_distortion`.
 
     Parameters
@@ -268,24 +271,4 @@ class WeightedDistortionLoss(torch.nn.Module):
     torch.Size([])
     """
 
-    def __init__(self, alpha=1.0, reduction="mean"):
-        super().__init__()
-        self.alpha = check_alpha(alpha)
-        self.reduction = check_reduction(reduction)
-
-    def forward(self, sq_distances, sigma):
-        """Weighted distortion of rows.
-
-        Parameters
-        ----------
-        sq_distances : torch.Tensor of shape (..., n_clusters)
-            Squared distances of rows to centers.
-        sigma : float or torch.Tensor
-            Temperature as a length, above 0.
-
-        Returns
-        -------
-        objective : torch.Tensor
-            A scalar, or of shape (...) if nothing is reduced.
-        """
-        return weighted_distortion(sq_distances, sigma, self.alpha, self.reduction)
+    _function = staticmethod(weighted_distortion)

@@ -10,7 +10,40 @@ from ._projections import check_float_alpha, entmax, entmax15, softmax, sparsema
 _MARGIN = 1e-3
 
 
-class Softmax(torch.nn.Module):
+class _Map(torch.nn.Module):
+    """Base of the maps without parameters; a subclass has `_function`."""
+
+    def __init__(self, dim=-1):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, scores):
+        """Map scores to the simplex.
+
+        Parameters
+        ----------
+        scores : torch.Tensor
+            Floating point numbers; -inf marks entries without mass.
+
+        Returns
+        -------
+        responsibilities : torch.Tensor of the shape and dtype of `scores`
+            Sum to one along `dim`.
+        """
+        return self._function(scores, self.dim)
+
+    def extra_repr(self):
+        """Parameters, for the representation as text.
+
+        Returns
+        -------
+        text : str
+            What stands between the parentheses.
+        """
+        return f"dim={self.dim}"
+
+
+class Softmax(_Map):
     """Module of `softmax`.
 
     Parameters
@@ -26,37 +59,10 @@ class Softmax(torch.nn.Module):
     tensor([0.2119, 0.2119, 0.5761])
     """
 
-    def __init__(self, dim=-1):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, scores):
-        """Map scores to the simplex.
-
-        Parameters
-        ----------
-        scores : torch.Tensor
-            Floating point numbers; -inf marks entries without mass.
-
-        Returns
-        -------
-        responsibilities : torch.Tensor of the shape and dtype of `scores`
-            Sum to one along `dim`.
-        """
-        return softmax(scores, self.dim)
-
-    def extra_repr(self):
-        """Parameters, for the representation as text.
-
-        Returns
-        -------
-        text : str
-            What stands between the parentheses.
-        """
-        return f"dim={self.dim}"
+    _function = staticmethod(softmax)
 
 
-class Sparsemax(torch.nn.Module):
+class Sparsemax(_Map):
     """Module of `sparsemax`.
 
     Parameters
@@ -72,37 +78,10 @@ class Sparsemax(torch.nn.Module):
     tensor([0.0000, 0.2500, 0.7500])
     """
 
-    def __init__(self, dim=-1):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, scores):
-        """Map scores to the simplex.
-
-        Parameters
-        ----------
-        scores : torch.Tensor
-            Floating point numbers; -inf marks entries without mass.
-
-        Returns
-        -------
-        responsibilities : torch.Tensor of the shape and dtype of `scores`
-            Sum to one along `dim`.
-        """
-        return sparsemax(scores, self.dim)
-
-    def extra_repr(self):
-        """Parameters, for the representation as text.
-
-        Returns
-        -------
-        text : str
-            What stands between the parentheses.
-        """
-        return f"dim={self.dim}"
+    _function = staticmethod(sparsemax)
 
 
-class Entmax15(torch.nn.Module):
+class Entmax15(_Map):
     """Module of `entmax15`.
 
     Parameters
@@ -118,34 +97,7 @@ class Entmax15(torch.nn.Module):
     tensor([0., 0., 1.])
     """
 
-    def __init__(self, dim=-1):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, scores):
-        """Map scores to the simplex.
-
-        Parameters
-        ----------
-        scores : torch.Tensor
-            Floating point numbers; -inf marks entries without mass.
-
-        Returns
-        -------
-        responsibilities : torch.Tensor of the shape and dtype of `scores`
-            Sum to one along `dim`.
-        """
-        return entmax15(scores, self.dim)
-
-    def extra_repr(self):
-        """Parameters, for the representation as text.
-
-        Returns
-        -------
-        text : str
-            What stands between the parentheses.
-        """
-        return f"dim={self.dim}"
+    _function = staticmethod(entmax15)
 
 
 class Entmax(torch.nn.Module):

@@ -4,7 +4,27 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class GeometricSchedule:
+class _Schedule:
+    """Base of the schedules; a subclass has `_between`, its value at a share of the way."""
+
+    start: float
+    end: float
+    n_steps: int
+
+    def __post_init__(self):
+        for name in ("start", "end"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}.")
+        if self.n_steps < 1:
+            raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
+
+    def __call__(self, step):
+        share = min(step / self.n_steps, 1.0)
+        return self.end if share == 1.0 else self._between(share)
+
+
+@dataclass(frozen=True)
+class GeometricSchedule(_Schedule):
     """Temperature that is multiplied by the same factor in every step.
 
     Parameters
@@ -24,20 +44,12 @@ class GeometricSchedule:
     [8.0, 4.0, 2.0, 2.0]
     """
 
-    start: float
-    end: float
-    n_steps: int
-
-    def __post_init__(self):
-        _check(self)
-
-    def __call__(self, step):
-        share = min(step / self.n_steps, 1.0)
-        return self.end if share == 1.0 else self.start * (self.end / self.start) ** share
+    def _between(self, share):
+        return self.start * (self.end / self.start) ** share
 
 
 @dataclass(frozen=True)
-class LinearSchedule:
+class LinearSchedule(_Schedule):
     """Temperature that falls by the same length in every step.
 
     Parameters
@@ -57,21 +69,5 @@ class LinearSchedule:
     [8.0, 5.0, 2.0, 2.0]
     """
 
-    start: float
-    end: float
-    n_steps: int
-
-    def __post_init__(self):
-        _check(self)
-
-    def __call__(self, step):
-        share = min(step / self.n_steps, 1.0)
-        return self.end if share == 1.0 else self.start + (self.end - self.start) * share
-
-
-def _check(schedule):
-    for name in ("start", "end"):
-        if not 0.0 < getattr(schedule, name) < float("inf"):
-            raise ValueError(f"{name} must be positive, got {getattr(schedule, name)!r}.")
-    if schedule.n_steps < 1:
-        raise ValueError(f"n_steps must be at least 1, got {schedule.n_steps!r}.")
+    def _between(self, share):
+        return self.start + (self.end - self.start) * share
