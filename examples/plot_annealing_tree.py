@@ -6,7 +6,7 @@ K-means depends on its start, and the usual remedy is to run it several times. W
 ``init="annealing"`` there is a single run: it begins with one center at the mean and cools. Where a
 cluster varies more than sigma along some direction, its center stands for two and is split. The
 tree shows one coordinate of the centers, from hot on the left to cold on the right, until there are
-three times as many as asked for; those of least use are then taken away.
+twice as many as asked for; those of least use are then taken away.
 
 Fifty clusters in the plane are more than ten runs of K-means find.
 """

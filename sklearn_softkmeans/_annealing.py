@@ -2,9 +2,8 @@
 
 **Annealing** (Rose 1998) begins with one centre at the mean and cools. A centre whose cluster
 varies more than sigma along some direction stands for two, so it is split there, and centres that
-have merged count once. Here this goes on until there are several times as many centres as asked
-for; those that are of least use are then taken away, and an exchange is tried. Random numbers play
-no part.
+have merged count once. Here this goes on until there are twice as many centres as asked for; those
+that are of least use are then taken away, and an exchange is tried. Random numbers play no part.
 
 **Exchange** improves a solution of K-means: centres are added where the error is large, and as many
 taken away where they are of least use; the result is kept if it is better.
@@ -23,13 +22,13 @@ from ._seeding import initial_centers
 
 _COOLING = 0.5  # of sigma^2, from one temperature to the next
 _STEPS = 3  # EM steps at a temperature
-_SURPLUS = 3  # centres to stop at, in units of n_clusters
+_SURPLUS = 2  # centres to stop at, in units of n_clusters
 _LAST_TEMPERATURES = 8  # with that many centres
 _POWER_STEPS = 6
 _SPLIT = 0.3  # of sigma, from a centre to each of its halves
 _MERGED = 0.16  # of sigma, between two centres that count as one
 
-_REMOVED = 0.15  # share of the surplus that is taken away at a time
+_REMOVED = 0.2  # share of the surplus that is taken away at a time
 _EXCHANGED = 0.1  # share of the clusters, at first
 _ENOUGH = 1e-4  # relative change of inertia that is none
 
@@ -102,7 +101,7 @@ def anneal(problem, n_clusters, report=None):
     while len(centers) > n_clusters:
         n_removed = max(1, int(_REMOVED * (len(centers) - n_clusters)))
         centers = _remove(problem, centers, n_removed)
-        centers = _steps(problem, centers, 0.0, 2)
+        centers = _steps(problem, centers, 0.0, 1)
     centers = np.resize(centers, (n_clusters, problem.n_features))  # repeat some where rows do
     return exchange(problem, centers)
 

@@ -172,7 +172,7 @@ def test_stages_cool_and_end_with_a_surplus():
     counts = [len(stage.centers) for stage in stages]
     assert (np.diff(sigmas) < 0).all()
     assert counts[0] == 2
-    assert counts[-1] == 9
+    assert counts[-1] == 6
     largest = np.linalg.eigvalsh(np.cov(IRIS.T, ddof=0))[-1]
     np.testing.assert_allclose(sigmas[0] ** 2, 0.5 * largest, rtol=1e-2)
     for stage in stages[::4]:

@@ -75,7 +75,7 @@ class AnnealingDisplay:
             Rows, dense or CSR.
         n_clusters : int
             Number of clusters that are wanted in the end, at least 1 and at most `n_samples`. The
-            tree goes on to three times as many.
+            tree goes on to twice as many.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the rows.
         axis : {0, 1}, default=0
