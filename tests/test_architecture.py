@@ -54,6 +54,7 @@ FLOORS = {
     "_soft_kmeans": 6,
     "_dask_blocks": 5,
     "dask": 7,
+    "onnx": 7,
     "": 7,  # the package itself
     "nn._distances": 8,
     "nn._schedules": 8,
@@ -111,6 +112,7 @@ PUBLIC_NAMES = {
     },
     "dask": {"DaskEntmaxKMeans", "DaskSoftKMeans"},
     "projections": {"entmax", "entmax15", "softmax", "sparsemax"},
+    "onnx": {"register_converters"},
     "nn": {
         "DeepSoftKMeans",
         "Entmax",
@@ -138,7 +140,7 @@ USUAL_BODY_LINES = 35  # nine functions of ten are shorter
 MAX_POSITIONAL = 6  # kernels excepted: their buffers are the caller's
 
 # Optional, or slow to import.
-LAZY_IMPORTS = ["dask", "llvmlite", "matplotlib", "numba", "torch"]
+LAZY_IMPORTS = ["dask", "llvmlite", "matplotlib", "numba", "onnx", "skl2onnx", "torch"]
 
 PACKAGE = "sklearn_softkmeans"
 ROOT = Path(importlib.util.find_spec(PACKAGE).origin).parent

@@ -6,7 +6,7 @@ import pytest
 from numpydoc.validate import validate
 
 import sklearn_softkmeans
-from sklearn_softkmeans import dask, inspection, metrics, nn, projections
+from sklearn_softkmeans import dask, inspection, metrics, nn, onnx, projections
 
 # What numpydoc would have otherwise, and these docstrings would not.
 NOT_ASKED = {
@@ -19,7 +19,7 @@ NOT_ASKED = {
 EXAMPLES = "EX01"  # asked of classes and functions, not of each method
 
 
-SUBMODULES = (dask, inspection, metrics, nn, projections)
+SUBMODULES = (dask, inspection, metrics, nn, onnx, projections)
 
 
 def public_objects():

@@ -10,6 +10,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_the_code_of_the_readme_runs():
     pytest.importorskip("torch")
+    pytest.importorskip("skl2onnx")
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert len(blocks) > 1
     names = {}
