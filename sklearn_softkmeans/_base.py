@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from ._alignment import AlignmentMixin
 from ._annealing import start
 from ._assignment import one_blas_thread
 from ._blocks import BlockProblem, is_large_map
@@ -34,6 +35,7 @@ from ._version import VersionedState
 
 class BaseSoftKMeans(
     PredictionMixin,
+    AlignmentMixin,
     VersionedState,
     ClusterMixin,
     CallbackSupportMixin,

@@ -32,6 +32,7 @@ FLOORS = {
     "_tiles": 3,
     "_cells": 3,
     "projections": 3,
+    "_alignment": 4,
     "_annealing": 4,
     "_perplexity": 4,
     "_blocks": 4,
