@@ -1,4 +1,4 @@
-"""Fits on a cluster of two workers; `test_dask.py` runs the first in a process of its own."""
+"""Fits on a cluster of two workers; `test_dask.py` runs them in a process of its own."""
 
 import os
 import warnings
@@ -22,7 +22,8 @@ def client():
             distributed.LocalCluster(**settings) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
             client.as_current(),
-            dask.config.set(scheduler=client),
+            # By name: a worker that is started in place of another one gets these settings too.
+            dask.config.set(scheduler="dask.distributed"),
         ):
             yield client
 

@@ -291,20 +291,10 @@ def test_the_package_does_not_import_dask():
 
 
 def test_on_a_cluster():
-    """In a process of its own; the case of a worker that dies is run by hand, it may hang."""
+    """In a process of its own, with a worker that dies while others go on."""
     script = Path(__file__).with_name("cluster.py")
-    options = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        "-o",
-        "addopts=",
-        "-k",
-        "fit_of_rows",
-    ]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-o", "addopts="]
     command = [sys.executable, "-m", "pytest", *options, str(script)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "1 passed" in ended.stdout
+    assert "2 passed" in ended.stdout
