@@ -14,6 +14,7 @@ from ._base import BaseSoftKMeans
 from ._compat import Interval, StrOptions, fit_context
 from ._dask_blocks import DaskBlocks, Rows, add_means, mean_score
 from ._entmax_kmeans import EntmaxKMeans
+from ._progress import callbacks_of
 from ._soft_kmeans import SoftKMeans
 from ._validation import check_rows
 
@@ -59,9 +60,8 @@ class _DaskKMeans(BaseSoftKMeans):
             Fitted estimator.
         """
         rows, X = self._rows(X, reset=True)
-        blocks = DaskBlocks(rows.blocks, rows.weights(sample_weight))
-        with one_blas_thread(), np.errstate(under="ignore"):
-            jump = self._fit_over(blocks, n_runs=1)
+        with callbacks_of(self, X, y), one_blas_thread(), np.errstate(under="ignore"):
+            jump = self._fit_over(DaskBlocks(rows.blocks, rows.weights(sample_weight)), n_runs=1)
         self.n_features_in_ = self.cluster_centers_.shape[1]
         self._warn(jump)
         self.labels_ = self.predict(X)
@@ -73,8 +73,8 @@ class _DaskKMeans(BaseSoftKMeans):
         if rows.is_local:
             X = check_rows(self, X, reset=reset)
             rows.cut(X)
-        else:
-            rows.check_features(self, reset=reset)
+            return rows, X
+        rows.check_features(self, reset=reset)
         return rows, X
 
     def _lazily(self, X, method, dtype=None, n_columns=None):

@@ -116,6 +116,18 @@ def test_blocks_tell_callbacks_as_well(callbacks):
     assert len(recorder.ended) == model.n_iter_ + 1
 
 
+def test_dask_tells_callbacks_as_well(callbacks):
+    array = pytest.importorskip("dask.array")
+    from sklearn_softkmeans.dask import DaskSoftKMeans
+
+    recorder = Recorder()
+    model = DaskSoftKMeans(3, init=X[[0, 60, 120]]).set_callbacks(recorder)
+    model.fit(array.from_array(X, chunks=(60, -1)))
+    assert len(recorder.ended) == model.n_iter_ + 1
+    assert recorder.ended[-1] == "fit"
+    np.testing.assert_array_equal(recorder.models[-1].predict(X), model.labels_.compute())
+
+
 def test_callbacks_of_scikit_learn(callbacks):
     pytest.importorskip("rich")
     monitor = callbacks.ScoringMonitor(scoring=None)  # it scores nothing where there is no y
