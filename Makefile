@@ -18,6 +18,7 @@ SOURCES := $(shell find sklearn_softkmeans -name __pycache__ -prune -o -print)
 
 INSTALL_bench = .
 INSTALL_demo = ".[plot]"
+INSTALL_examples = "$(TORCH)" ".[dask,plot,torch]"
 INSTALL_floors = --constraint .venv-floors/floors.txt "$(TORCH)" ".[test]"
 INSTALL_test = "$(TORCH)" ".[test]"
 
@@ -41,8 +42,8 @@ help:  ## List the targets (the default)
 demo: .venv-demo/installed  ## Run the demonstration: tables on the terminal, and demo.png
 	.venv-demo/$(SCRIPTS)/python examples/demo.py $(ARGS)
 
-examples: .venv-demo/installed  ## Run the examples that draw; their pictures go to build/examples
-	.venv-demo/$(SCRIPTS)/python examples/run.py $(ARGS)
+examples: .venv-examples/installed  ## Run the examples that draw; their pictures go to build/examples
+	.venv-examples/$(SCRIPTS)/python examples/run.py $(ARGS)
 
 claims: .venv-demo/installed  ## Print the tables behind doc/claims.md: some minutes
 	.venv-demo/$(SCRIPTS)/python examples/claims_table.py $(ARGS)

@@ -21,6 +21,7 @@ TABLES = [
     "fits",
     "passes",
     "starts",
+    "perplexity",
     "small",
     "projections",
     "nn",
