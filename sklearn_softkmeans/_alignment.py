@@ -1,5 +1,7 @@
 """Numbers of clusters that stay the same from one fit to the next."""
 
+from typing import Any, Self
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
@@ -12,7 +14,7 @@ from ._validation import FLOATS
 class AlignmentMixin:
     """Part of the estimators: the order of their clusters."""
 
-    def align_to(self, reference):
+    def align_to(self, reference: Any) -> Self:
         """Number the clusters as in an earlier fit.
 
         The order of clusters depends on the initial centers. This reorders the fitted attributes so

@@ -3,8 +3,10 @@
 import warnings
 from functools import partial
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -22,6 +24,7 @@ from ._progress import Progress, callbacks_of
 from ._reports import shortcomings
 from ._solver import monotone, solve
 from ._tiles import tiled
+from ._typing import MatrixLike
 from ._validation import (
     FLOATS,
     check_enough_rows,
@@ -64,7 +67,7 @@ class BaseSoftKMeans(
     # ------------------------------------------------------------------------------- fit
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Compute the cluster centers.
 
         Parameters
@@ -238,7 +241,9 @@ class BaseSoftKMeans(
 
     # ---------------------------------------------------------------- fits with a result
 
-    def fit_predict(self, X, y=None, sample_weight=None):
+    def fit_predict(
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> NDArray[np.int32]:
         """Fit, and return the cluster of each row: ``fit(X).labels_``.
 
         Parameters
@@ -257,7 +262,9 @@ class BaseSoftKMeans(
         """
         return self.fit(X, sample_weight=sample_weight).labels_
 
-    def fit_transform(self, X, y=None, sample_weight=None):
+    def fit_transform(
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Fit, and return the responsibilities: ``fit(X).transform(X)``.
 
         Parameters
@@ -278,7 +285,7 @@ class BaseSoftKMeans(
         return self.fit(X, sample_weight=sample_weight)._responsibilities(X)
 
     @classmethod
-    def from_centers(cls, centers, *, sigma, **params):
+    def from_centers(cls, centers: ArrayLike, *, sigma: float, **params: Any) -> Self:
         """Estimator that assigns rows to given centers, as if it had been fitted to them.
 
         Parameters

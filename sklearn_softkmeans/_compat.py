@@ -1,10 +1,13 @@
 """The one module that touches what scikit-learn does not promise to keep."""
 
+from collections.abc import Callable
 from inspect import signature
+from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.base import _fit_context
+from sklearn.utils import _param_validation
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight
 
@@ -27,9 +30,25 @@ __all__ = [
     "validate_params",
 ]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 # From 1.9 on, weights that are all zero are an error; before, they passed.
 _KNOWN = signature(_check_sample_weight).parameters
 _ZEROS_PASS = {"allow_all_zero_weights": True} if "allow_all_zero_weights" in _KNOWN else {}
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Function], _Function]:
+    """scikit-learn's decorator of `fit`, which keeps its type."""
+    return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+
+def validate_params(
+    constraints: dict[str, list[Any]], *, prefer_skip_nested_validation: bool
+) -> Callable[[_Function], _Function]:
+    """scikit-learn's decorator of functions, which keeps their type."""
+    return _param_validation.validate_params(
+        constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
 
 
 def check_raw_weights(sample_weight, X):

@@ -1,6 +1,11 @@
 """K-means with entmax responsibilities."""
 
+from collections.abc import Callable
 from numbers import Real
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from ._base import BaseSoftKMeans
 from ._compat import Interval, output_container
@@ -178,21 +183,21 @@ class EntmaxKMeans(StreamMixin, BaseSoftKMeans):
 
     def __init__(
         self,
-        n_clusters=8,
-        alpha=1.5,
+        n_clusters: int = 8,
+        alpha: float = 1.5,
         *,
-        sigma="auto",
-        perplexity=None,
-        init="k-means++",
-        n_init="auto",
-        solver="auto",
-        max_iter=300,
-        tol=1e-4,
-        verbose=0,
-        random_state=None,
-        copy_x=True,
-        sparse_output=False,
-    ):
+        sigma: float | Literal["auto"] = "auto",
+        perplexity: float | None = None,
+        init: str | ArrayLike | Callable[..., ArrayLike] = "k-means++",
+        n_init: int | Literal["auto"] = "auto",
+        solver: Literal["auto", "em", "anderson", "lbfgs"] = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+        copy_x: bool = True,
+        sparse_output: bool = False,
+    ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.sigma = sigma

@@ -1,12 +1,15 @@
 """The two losses of given centers and their gradients: arrays in, arrays out."""
 
 from numbers import Real
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ._assignment import Problem, for_prediction, one_blas_thread
 from ._compat import Interval, StrOptions, validate_params
 from ._ranges import precision_of
+from ._typing import MatrixLike
 from ._validation import check_counted_rows, check_given_centers
 
 # Numbers in each of the arrays of rows times clusters that the weighted distortion needs.
@@ -24,7 +27,15 @@ _BLOCK_SIZE = 2**19
     },
     prefer_skip_nested_validation=True,
 )
-def objective_and_gradient(X, centers, *, sigma, alpha=1.0, loss="free_energy", sample_weight=None):
+def objective_and_gradient(
+    X: MatrixLike,
+    centers: ArrayLike,
+    *,
+    sigma: float,
+    alpha: float = 1.0,
+    loss: Literal["free_energy", "weighted_distortion"] = "free_energy",
+    sample_weight: ArrayLike | None = None,
+) -> tuple[float, NDArray[np.float64]]:
     r"""Loss of given centers and its gradient, as optimisers take them.
 
     With the squared distances :math:`d_{ij}^2 = |x_i - c_j|^2`, weights :math:`w_i` and the

@@ -2,8 +2,10 @@
 
 import warnings
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch, check_array, check_random_state
 
@@ -13,6 +15,7 @@ from ._compat import Interval, StrOptions, validate_params
 from ._gradient import in_units, weighted_distortion
 from ._seeding import initial_centers
 from ._solver import solve
+from ._typing import MatrixLike
 from ._validation import check_counted_rows, check_initial_centers
 
 # Before centers that have merged are let go, in units of sigma: the disturbance that lets them
@@ -39,21 +42,21 @@ _DISTURBANCE = 1e-2
     prefer_skip_nested_validation=True,
 )
 def soft_kmeans_path(
-    X,
-    n_clusters,
+    X: MatrixLike,
+    n_clusters: int,
     *,
-    alpha=1.0,
-    sigmas=None,
-    n_sigmas=50,
-    eps=1e-2,
-    direction="cooling",
-    init=None,
-    sample_weight=None,
-    solver="auto",
-    max_iter=1000,
-    tol=1e-6,
-    random_state=None,
-):
+    alpha: float = 1.0,
+    sigmas: ArrayLike | None = None,
+    n_sigmas: int = 50,
+    eps: float = 1e-2,
+    direction: Literal["cooling", "heating"] = "cooling",
+    init: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    solver: Literal["auto", "em", "anderson", "lbfgs"] = "auto",
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch:
     r"""Centers along a grid of temperatures, from one cluster to K-means or back.
 
     Each fit starts where the one before it ended. Cooling begins above the critical temperature,

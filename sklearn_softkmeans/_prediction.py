@@ -1,12 +1,16 @@
 """What fitted estimators do with rows: labels, responsibilities and log-likelihoods."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._assignment import for_prediction
 from ._ranges import SMALLEST_SIGMA, precision_of
+from ._typing import Array, MatrixLike
 from ._validation import check_rows, check_sample_weight
 
 
@@ -25,7 +29,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         problem = for_prediction(X, self.cluster_centers_, self.sigma_, alpha)
         return problem, problem.into_frame(self.cluster_centers_), self.sigma_ / problem.unit
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> NDArray[np.int32]:
         """Index of the cluster with the largest responsibility, the lowest among equals.
 
         Parameters
@@ -41,7 +45,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)
         return problem.labels(centers, sigma)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Responsibilities of the clusters for each row, of dense X: see `transform` for sparse X.
 
         Parameters
@@ -68,7 +72,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
         return self._responsibilities(X)
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Responsibilities of the clusters for each row; `predict_proba` of dense X is the same.
 
         Parameters
@@ -91,7 +95,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         problem, centers, sigma = self._in_frame(self._validate_fitted(X), self._alpha)
         return problem.responsibilities(centers, sigma)
 
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> NDArray[np.float64]:
         """Log-likelihood of each row under the Gaussian mixture that belongs to the centers.
 
         The mixture has equal weights and the covariance ``sigma_**2`` times the identity at each
@@ -132,7 +136,9 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         volume = 0.5 * np.log(2.0 * np.pi) + np.log(self.sigma_)
         return exponent - np.log(len(centers)) - problem.n_features * volume
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Mean log-likelihood of the rows, see `score_samples`. Higher is better.
 
         Parameters

@@ -1,9 +1,14 @@
 """K-means with softmax responsibilities."""
 
+from collections.abc import Callable
+from typing import Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._base import BaseSoftKMeans
 from ._streams import StreamMixin
+from ._typing import MatrixLike
 
 
 class SoftKMeans(StreamMixin, BaseSoftKMeans):
@@ -165,19 +170,19 @@ class SoftKMeans(StreamMixin, BaseSoftKMeans):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        sigma="auto",
-        perplexity=None,
-        init="k-means++",
-        n_init="auto",
-        solver="auto",
-        max_iter=300,
-        tol=1e-4,
-        verbose=0,
-        random_state=None,
-        copy_x=True,
-    ):
+        sigma: float | Literal["auto"] = "auto",
+        perplexity: float | None = None,
+        init: str | ArrayLike | Callable[..., ArrayLike] = "k-means++",
+        n_init: int | Literal["auto"] = "auto",
+        solver: Literal["auto", "em", "anderson", "lbfgs"] = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+        copy_x: bool = True,
+    ) -> None:
         self.n_clusters = n_clusters
         self.sigma = sigma
         self.perplexity = perplexity
@@ -194,7 +199,7 @@ class SoftKMeans(StreamMixin, BaseSoftKMeans):
     def _alpha(self):
         return 1.0
 
-    def bic(self, X):
+    def bic(self, X: MatrixLike) -> float:
         """Bayesian information criterion of the Gaussian mixture of `score`, lower is better.
 
         Its parameters are the centers and `sigma_`: ``n_clusters * n_features + 1`` of them.
@@ -213,7 +218,7 @@ class SoftKMeans(StreamMixin, BaseSoftKMeans):
         n_parameters = self.cluster_centers_.size + 1
         return float(-2.0 * log_likelihood.sum() + n_parameters * np.log(len(log_likelihood)))
 
-    def aic(self, X):
+    def aic(self, X: MatrixLike) -> float:
         """Akaike information criterion of the Gaussian mixture of `score`, lower is better.
 
         Its parameters are the centers and `sigma_`: ``n_clusters * n_features + 1`` of them.

@@ -1,5 +1,8 @@
 """Fits to rows that do not lie in memory: blocks of an iterator, and memory maps."""
 
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
 import numpy as np
 from sklearn import config_context, get_config
 from sklearn.utils.validation import validate_data
@@ -15,7 +18,7 @@ class StreamMixin:
     """Part of the estimators: fits that never see all rows at once."""
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit_blocks(self, blocks):
+    def fit_blocks(self, blocks: Callable[[], Iterable[Any]]) -> Self:
         """Compute the cluster centers of rows that come in blocks, in the memory of one block.
 
         That is the iteration of `fit`, not an approximation: its sums are added up block by block.

@@ -5,13 +5,17 @@ rows it was not fitted on; `score` of the estimators does. Indices depend on sig
 equal perplexity, or over the number of clusters.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 from scipy.special import entr
 from sklearn.metrics import silhouette_samples
 from sklearn.utils import check_array
 
 from ._assignment import for_prediction, one_blas_thread
+from ._typing import MatrixLike
 from ._validation import check_counted_rows, check_given_centers, check_sample_weight
 
 __all__ = [
@@ -29,7 +33,9 @@ __all__ = [
 # -------------------------------------------------------------------------------- indices
 
 
-def partition_coefficient(responsibilities, *, sample_weight=None):
+def partition_coefficient(
+    responsibilities: MatrixLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     r"""Mean over rows of the sum of squared responsibilities, :math:`\sum_j r_{ij}^2`.
 
     Parameters
@@ -63,7 +69,9 @@ def partition_coefficient(responsibilities, *, sample_weight=None):
     return _mean((resp * resp).sum(axis=1), sample_weight)
 
 
-def partition_entropy(responsibilities, *, sample_weight=None):
+def partition_entropy(
+    responsibilities: MatrixLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     r"""Mean over rows of the Shannon entropy :math:`-\sum_j r_{ij} \log r_{ij}`, in nats.
 
     Parameters
@@ -97,7 +105,13 @@ def partition_entropy(responsibilities, *, sample_weight=None):
     return _mean(entr(resp).sum(axis=1), sample_weight)
 
 
-def xie_beni_index(X, responsibilities, centers, *, sample_weight=None):
+def xie_beni_index(
+    X: MatrixLike,
+    responsibilities: MatrixLike,
+    centers: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Compactness over separation: lower is better.
 
     .. math:: \frac{\sum_{ij} w_i r_{ij}^2 |x_i - c_j|^2}
@@ -157,7 +171,13 @@ def xie_beni_index(X, responsibilities, centers, *, sample_weight=None):
     return float(_mean(scatter, sample_weight) / separation)
 
 
-def fuzzy_silhouette_score(X, responsibilities, *, exponent=1.0, sample_weight=None):
+def fuzzy_silhouette_score(
+    X: MatrixLike,
+    responsibilities: MatrixLike,
+    *,
+    exponent: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Mean silhouette of the rows, in which shared ones count less: higher is better.
 
     A row counts by :math:`(r_{(1)} - r_{(2)})^a`, the lead of its largest responsibility. The
@@ -215,7 +235,7 @@ def fuzzy_silhouette_score(X, responsibilities, *, exponent=1.0, sample_weight=N
 # -------------------------------------------------------------------------------- scorers
 
 
-def partition_coefficient_scorer(estimator, X, y=None):
+def partition_coefficient_scorer(estimator: Any, X: MatrixLike, y: object = None) -> float:
     """Score a fitted estimator by its :func:`partition_coefficient`, in a search.
 
     Parameters
@@ -245,7 +265,7 @@ def partition_coefficient_scorer(estimator, X, y=None):
     return partition_coefficient(estimator.transform(X))
 
 
-def neg_partition_entropy_scorer(estimator, X, y=None):
+def neg_partition_entropy_scorer(estimator: Any, X: MatrixLike, y: object = None) -> float:
     """Score a fitted estimator by its negative :func:`partition_entropy`, in a search.
 
     Parameters
@@ -275,7 +295,7 @@ def neg_partition_entropy_scorer(estimator, X, y=None):
     return -partition_entropy(estimator.transform(X))
 
 
-def neg_xie_beni_scorer(estimator, X, y=None):
+def neg_xie_beni_scorer(estimator: Any, X: MatrixLike, y: object = None) -> float:
     """Score a fitted estimator by its negative :func:`xie_beni_index`, in a search.
 
     Parameters
@@ -305,7 +325,7 @@ def neg_xie_beni_scorer(estimator, X, y=None):
     return -xie_beni_index(X, estimator.transform(X), estimator.cluster_centers_)
 
 
-def fuzzy_silhouette_scorer(estimator, X, y=None):
+def fuzzy_silhouette_scorer(estimator: Any, X: MatrixLike, y: object = None) -> float:
     """Score a fitted estimator by its :func:`fuzzy_silhouette_score`, in a search.
 
     Parameters

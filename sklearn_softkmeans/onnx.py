@@ -24,7 +24,7 @@ _HALVINGS = 60  # of an interval of length 1: below the resolution of its ends
 _LARGEST_ALPHA = 4.0  # beyond it rounding of the threshold changes shares by more than 1e-5
 
 
-def register_converters():
+def register_converters() -> None:
     """Make skl2onnx convert `SoftKMeans` and `EntmaxKMeans`, alone and in a Pipeline.
 
     The graph has two outputs, those of `predict` and `predict_proba`: `label` (int64) and

@@ -3,11 +3,14 @@
 from numbers import Real
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from ._typing import Array
 
 __all__ = ["entmax", "entmax15", "softmax", "sparsemax"]
 
 
-def softmax(scores, *, axis=-1):
+def softmax(scores: ArrayLike, *, axis: int = -1) -> Array:
     """Exponentials of scores, normalised to sum to one.
 
     Parameters
@@ -41,7 +44,7 @@ def softmax(scores, *, axis=-1):
     return _project(scores, 1.0, axis)
 
 
-def sparsemax(scores, *, axis=-1):
+def sparsemax(scores: ArrayLike, *, axis: int = -1) -> Array:
     """Euclidean projection of scores on the simplex; small scores get exactly zero.
 
     Parameters
@@ -80,7 +83,7 @@ def sparsemax(scores, *, axis=-1):
     return _project(scores, 2.0, axis)
 
 
-def entmax15(scores, *, axis=-1):
+def entmax15(scores: ArrayLike, *, axis: int = -1) -> Array:
     """Entmax of order 3/2, between softmax and sparsemax: sparse, and smooth at its edges.
 
     Parameters
@@ -118,7 +121,7 @@ def entmax15(scores, *, axis=-1):
     return _project(scores, 1.5, axis)
 
 
-def entmax(scores, alpha=1.5, *, axis=-1):
+def entmax(scores: ArrayLike, alpha: float = 1.5, *, axis: int = -1) -> Array:
     r"""Entmax of any order: the p on the simplex that maximises <p, scores> - Omega(p).
 
     The regulariser is Tsallis' negative entropy

@@ -12,6 +12,7 @@ from models import run_python
 FLOORS = {
     "_jit": 0,
     "_version": 0,
+    "_typing": 0,
     "_kernels": 1,
     "_kernels.distances": 1,
     "_kernels.elementary": 1,

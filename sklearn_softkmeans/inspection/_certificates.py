@@ -3,10 +3,12 @@
 from numbers import Integral, Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._assignment import for_prediction, one_blas_thread
 from .._centers import critical, problem_for_fit
 from .._compat import Interval, validate_params
+from .._typing import MatrixLike
 from .._validation import check_counted_rows, check_given_centers
 
 _FEW = 32
@@ -21,7 +23,13 @@ _FEW = 32
     },
     prefer_skip_nested_validation=True,
 )
-def hard_sigma(X, centers, alpha=1.5, *, sample_weight=None):
+def hard_sigma(
+    X: MatrixLike,
+    centers: ArrayLike,
+    alpha: float = 1.5,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Largest temperature at which every row has one cluster alone.
 
     Entmax of order :math:`\alpha` gives a row one cluster exactly if its two smallest squared
@@ -108,7 +116,13 @@ def _smallest_gap(problem, centers):
     },
     prefer_skip_nested_validation=True,
 )
-def critical_sigma(X, n_clusters, alpha=1.0, *, sample_weight=None):
+def critical_sigma(
+    X: MatrixLike,
+    n_clusters: int,
+    alpha: float = 1.0,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Temperature above which all centers at the mean of the rows are stable.
 
     .. math:: \sigma_c = \sqrt{K^{\alpha - 1} \lambda_{max}},

@@ -1,11 +1,15 @@
 """Pictures of a path: how centers become one, or those of K-means."""
 
+from typing import Any, Literal, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_array
 
+from .._typing import Array, MatrixLike
 from ._drawing import axes_for, color, names_of_columns
 
 # Errors in a fit of the slope: above what rounding leaves, relative to the spread of the centers,
@@ -63,7 +67,15 @@ class CollapsePathDisplay:
     'sigma'
     """
 
-    def __init__(self, *, sigmas, centers, errors, points=None, axis_names=None):
+    def __init__(
+        self,
+        *,
+        sigmas: Array,
+        centers: Array,
+        errors: Array,
+        points: Array | None = None,
+        axis_names: tuple[str, str] | None = None,
+    ) -> None:
         self.sigmas = sigmas
         self.centers = centers
         self.errors = errors
@@ -72,8 +84,16 @@ class CollapsePathDisplay:
 
     @classmethod
     def from_path(
-        cls, path, X=None, *, kind="trajectories", reference=None, name=None, ax=None, **kwargs
-    ):
+        cls,
+        path: Any,
+        X: MatrixLike | None = None,
+        *,
+        kind: Literal["trajectories", "bifurcation", "error"] = "trajectories",
+        reference: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw a path that `soft_kmeans_path` returned.
 
         Parameters
@@ -124,7 +144,14 @@ class CollapsePathDisplay:
         )
         return display.plot(kind, name=name, ax=ax, **kwargs)
 
-    def plot(self, kind="trajectories", *, name=None, ax=None, **kwargs):
+    def plot(
+        self,
+        kind: Literal["trajectories", "bifurcation", "error"] = "trajectories",
+        *,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the path.
 
         Parameters

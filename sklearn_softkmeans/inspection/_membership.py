@@ -1,9 +1,13 @@
 """Pictures of responsibilities in the plane."""
 
+from typing import Any, Literal, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import entr
 from sklearn.utils import check_array
 
+from .._typing import Array
 from ._drawing import axes_for, color, marker, names_of_columns, rgb_of
 
 # Contours of the effective number of clusters; not 2, which it is all along a border.
@@ -66,8 +70,16 @@ class MembershipDisplay:
     """
 
     def __init__(
-        self, *, xx0, xx1, responsibilities, points, labels, centers=None, axis_names=None
-    ):
+        self,
+        *,
+        xx0: Array,
+        xx1: Array,
+        responsibilities: Array,
+        points: Array,
+        labels: Array,
+        centers: Array | None = None,
+        axis_names: tuple[str, str] | None = None,
+    ) -> None:
         self.xx0 = xx0
         self.xx1 = xx1
         self.responsibilities = responsibilities
@@ -79,8 +91,15 @@ class MembershipDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, *, kind="shares", grid_resolution=200, margin=0.1, ax=None
-    ):
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        *,
+        kind: Literal["shares", "perplexity"] = "shares",
+        grid_resolution: int = 200,
+        margin: float = 0.1,
+        ax: Any = None,
+    ) -> Self:
         """Draw the responsibilities of a fitted estimator around some rows.
 
         Parameters
@@ -139,7 +158,7 @@ class MembershipDisplay:
         )
         return display.plot(kind, ax=ax)
 
-    def plot(self, kind="shares", *, ax=None):
+    def plot(self, kind: Literal["shares", "perplexity"] = "shares", *, ax: Any = None) -> Self:
         """Draw the responsibilities.
 
         Parameters

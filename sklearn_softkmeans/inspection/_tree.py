@@ -1,10 +1,15 @@
 """The bifurcation tree of deterministic annealing."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from .._annealing import annealing_stages
 from .._assignment import one_blas_thread
+from .._typing import Array, MatrixLike
 from .._validation import check_counted_rows
 from ._collapse import axes_of_picture
 from ._drawing import axes_for, color, names_of_columns
@@ -55,18 +60,34 @@ class AnnealingDisplay:
     [2, 4, 6]
     """
 
-    def __init__(self, *, sigmas, centers, objectives, axis_names=None):
+    def __init__(
+        self,
+        *,
+        sigmas: Array,
+        centers: Sequence[Array],
+        objectives: Array,
+        axis_names: tuple[str, ...] | None = None,
+    ) -> None:
         self.sigmas = sigmas
         self.centers = centers
         self.objectives = objectives
         self.axis_names = axis_names
 
     @property
-    def n_centers(self):
+    def n_centers(self) -> Array:
         return np.array([len(centers) for centers in self.centers])
 
     @classmethod
-    def from_data(cls, X, n_clusters, *, sample_weight=None, axis=0, ax=None, **kwargs):
+    def from_data(
+        cls,
+        X: MatrixLike,
+        n_clusters: int,
+        *,
+        sample_weight: ArrayLike | None = None,
+        axis: int = 0,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Anneal, and draw the tree.
 
         Parameters
@@ -115,7 +136,7 @@ class AnnealingDisplay:
         )
         return display.plot(axis=axis, ax=ax, **kwargs)
 
-    def plot(self, *, axis=0, ax=None, **kwargs):
+    def plot(self, *, axis: int = 0, ax: Any = None, **kwargs: Any) -> Self:
         """Draw one coordinate of the centers against the temperature, each with its origin.
 
         Parameters
