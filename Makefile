@@ -19,7 +19,8 @@ SOURCES := $(shell find sklearn_softkmeans -name __pycache__ -prune -o -print)
 INSTALL_bench = .
 INSTALL_demo = ".[plot]"
 INSTALL_examples = "$(TORCH)" ".[dask,plot,torch]"
-INSTALL_floors = --constraint .venv-floors/floors.txt "$(TORCH)" ".[test]"
+# dask takes any pyarrow, and that one needs NumPy 2 from some release on.
+INSTALL_floors = --constraint .venv-floors/floors.txt "pyarrow<20" "$(TORCH)" ".[test]"
 INSTALL_test = "$(TORCH)" ".[test]"
 
 # "numpy>=1.26" is tested as "numpy==1.26.*".

@@ -72,7 +72,8 @@ def search(problem, solution, sigma, perplexity, fit):
 
     `fit(centers, sigma)` returns a `Solution`. Merged centres do not come apart again when sigma
     falls, so each fit starts from the centres of the last one that was too cold, if there is one.
-    Where the perplexity jumps over the one asked for, the result is the trials on both sides.
+    Where the perplexity jumps over the one asked for, the result is the trials on both sides, and
+    the last one twice where the other side is out of reach.
     """
     start = solution.centers
     sides = {}  # the last trial that was too cold, and the last that was too hot
@@ -87,9 +88,7 @@ def search(problem, solution, sigma, perplexity, fit):
             break
         sigma = _next_sigma(problem, cold, hot, perplexity, n_trials)
         solution = fit(cold.solution.centers if cold else start, sigma)
-    if cold and hot:
-        return cold, hot
-    return trial, None
+    return cold or hot, hot or cold
 
 
 def _next_sigma(problem, cold, hot, perplexity, n_trials):

@@ -22,11 +22,15 @@ def shortcomings(estimator, jump=None):
         )
     if jump is not None:
         cold, hot = jump
+        reason = (
+            f"at sigma={estimator.sigma_:.6g} centers merge, and the mean perplexity jumps from "
+            f"{cold.perplexity:.4g} to {hot.perplexity:.4g}"
+            if cold is not hot
+            else f"it was missed at all temperatures down or up to sigma={estimator.sigma_:.6g}"
+        )
         yield (
-            f"perplexity={estimator.perplexity} cannot be reached: at "
-            f"sigma={estimator.sigma_:.6g} centers merge, and the mean perplexity jumps from "
-            f"{cold.perplexity:.4g} to {hot.perplexity:.4g}. The model has {cold.perplexity:.4g}. "
-            "Ask for a perplexity on one side of the jump, or for fewer clusters."
+            f"perplexity={estimator.perplexity} cannot be reached: {reason}. The model has "
+            f"{cold.perplexity:.4g}. Ask for a perplexity on this side, or for fewer clusters."
         )
 
 

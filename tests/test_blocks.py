@@ -363,3 +363,10 @@ def test_starts_that_need_all_rows_are_refused(init):
 def test_impossible_perplexities_are_refused():
     with pytest.raises(ValueError, match="perplexity=9"):
         SoftKMeans(6, perplexity=9).fit_blocks(cut(X))
+
+
+def test_rows_halfway_between_all_centres_set_no_limit_to_sigma():
+    rows = np.array([[0.0, 1.0], [0.0, -1.0], [0.0, 0.5]] * 4)
+    start = [[1.0, 0.0], [-1.0, 0.0]]
+    found = fit_blocks_quietly(SoftKMeans(2, init=start), lambda: iter([rows[:5], rows[5:]]))
+    assert found.sigma_ == pytest.approx(fit_quietly(SoftKMeans(2, init=start), rows).sigma_)

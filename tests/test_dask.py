@@ -125,6 +125,13 @@ def test_unknown_chunk_sizes(lazy, plain):
 
 
 @pairs
+def test_weights_in_other_chunks_are_those_of_the_rows(lazy, plain):
+    weights = da.from_array(WEIGHTS, chunks=7)
+    model = lazy(6, init=START).fit(chunked(), sample_weight=weights)
+    assert_same_fit(model, plain(6, init=START).fit(X, sample_weight=WEIGHTS))
+
+
+@pairs
 def test_data_frames_keep_their_names(lazy, plain):
     frame = pd.DataFrame(X, columns=list("abcd"))
     rows = dd.from_pandas(frame, npartitions=3)
@@ -256,6 +263,9 @@ def test_bad_input_is_named(lazy, plain):
         lazy(2).fit(da.full((9, 2), np.nan))
     with pytest.raises(ValueError, match="sample_weight has 1 blocks, X has 11"):
         lazy(2).fit(chunked(), sample_weight=da.ones(5))
+    other = [delayed(X[:50]), delayed(X[50:, :2])]
+    with pytest.raises(ValueError, match="same features: one has 4, another 2"):
+        lazy(2).fit(other)
     with pytest.raises(ValueError, match=r"sample_weight\.shape"):
         lazy(2).fit(chunked(), sample_weight=np.ones(5))
     with pytest.raises(ValueError, match="Negative"):

@@ -555,3 +555,10 @@ def test_sgd_with_the_rate_of_the_mass_follows_lloyd(alpha):
         labels = nn.sq_distances(rows, centers).argmin(-1)
         centers = torch.stack([rows[labels == j].mean(0) for j in range(3)])
         torch.testing.assert_close(layer.centers.detach(), centers, rtol=0, atol=1e-12)
+
+
+def test_the_free_energy_is_not_batched_over_alpha():
+    orders = torch.tensor([1.2, 1.5], dtype=torch.float64)
+    distances = normal(2, 3).square()
+    with pytest.raises(NotImplementedError, match="cannot be batched over alpha"):
+        torch.func.vmap(lambda a: nn.free_energy(distances, 1.0, alpha=a))(orders)

@@ -409,6 +409,8 @@ def test_vmap_over_alpha_alone_and_with_scores():
     expected = torch.stack([nn.entmax(scores, a) for a in orders.tolist()])
     result = torch.func.vmap(lambda a: nn.entmax(scores, a))(orders)
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-13)
+    alone = torch.func.vmap(lambda z: nn.entmax(z, orders[1]))(scores)
+    torch.testing.assert_close(alone, nn.entmax(scores, 1.5), rtol=0, atol=1e-13)
     result = torch.func.vmap(nn.entmax)(scores, orders)
     torch.testing.assert_close(result, nn.entmax(scores, orders[:, None]), rtol=0, atol=1e-13)
 
@@ -461,3 +463,23 @@ def test_deterministic_mode_repeats_bitwise(alpha):
         assert torch.equal(gradient(), gradient())
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_derivatives_forward_in_alpha_alone():
+    scores, order = normal(5), torch.tensor(1.4, dtype=torch.float64)
+    one, step = torch.ones_like(order), 1e-6
+    found = torch.func.jvp(lambda a: nn.entmax(scores, a), (order,), (one,))[1]
+    around = nn.entmax(scores, 1.4 + step) - nn.entmax(scores, 1.4 - step)
+    torch.testing.assert_close(found, around / (2 * step), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1.2, 1.5, 2.0])
+def test_what_a_compiled_graph_computes_agrees(alpha, monkeypatch):
+    """It cannot look at numbers, and takes all passes."""
+    scores = normal(3, 5)
+    expected = nn.entmax(scores, alpha)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert _simplex.any_of(scores > 0.0, unknown=None) is None
+    torch.testing.assert_close(
+        _simplex.project_by_torch(scores, alpha, -1), expected, rtol=0, atol=1e-14
+    )

@@ -10,7 +10,7 @@ from sklearn.preprocessing import scale
 
 import reference
 from models import fit_quietly, model
-from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
+from sklearn_softkmeans import EntmaxKMeans, SoftKMeans, _perplexity
 from sklearn_softkmeans._centers import problem_for_fit
 from sklearn_softkmeans._perplexity import mean_perplexity, sigma_of_perplexity
 
@@ -122,3 +122,11 @@ def test_sigma_of_fixed_centres(alpha):
         sigma = sigma_of_perplexity(problem, centers, perplexity)
         found = mean_perplexity(problem, centers, sigma)
         np.testing.assert_allclose(found, perplexity, rtol=3e-3)
+
+
+@pytest.mark.parametrize("alpha", [1, 1.5])
+def test_a_search_that_ends_on_one_side_says_so(alpha, monkeypatch):
+    monkeypatch.setattr(_perplexity, "_MAX_TRIALS", 1)
+    with pytest.warns(ConvergenceWarning, match="cannot be reached: it was missed") as caught:
+        estimator = model(alpha, 3, perplexity=1.7, random_state=0).fit(WINE)
+    assert f"The model has {perplexity_of(estimator, WINE):.4g}." in str(caught[-1].message)
