@@ -79,8 +79,8 @@ def anneal(problem, n_clusters, report=None):
     sq_sigma = np.inf
     centers = _steps(problem, np.zeros((1, problem.n_features)), 0.0, 1)  # the mean
     enough = _SURPLUS * n_clusters
-    smallest = resolution(problem, 0.0) ** 2
-    while len(centers) < enough:
+    smallest = max(resolution(problem, 0.0) ** 2, np.finfo(np.float64).tiny)
+    while len(centers) < enough and sq_sigma > smallest:
         cells = cells_of(problem, centers)
         variances, directions = principal_axes(problem, cells)
         if variances.max() <= smallest:  # as many centres as different rows
@@ -165,10 +165,16 @@ def principal_axes(problem, cells):
     means = cells.sums / mass
     directions = np.tile(fixed_direction(problem.n_features), (len(means), 1))
     for _ in range(_POWER_STEPS):
-        directions /= np.maximum(np.linalg.norm(directions, axis=1), 1e-300)[:, None]
+        directions /= np.maximum(_lengths(directions), 1e-300)[:, None]
         directions = scatter_along(problem, cells.labels, directions, means) / mass
-    variances = np.linalg.norm(directions, axis=1)
+    variances = _lengths(directions)
     return variances, directions / np.maximum(variances, 1e-300)[:, None]
+
+
+def _lengths(vectors):
+    """Euclidean norms, where squares may overflow: rows of next to no weight may be far away."""
+    exponents = np.frexp(np.abs(vectors).max(axis=1))[1]
+    return np.ldexp(np.linalg.norm(np.ldexp(vectors, -exponents[:, None]), axis=1), exponents)
 
 
 def _split(centers, ids, steps):

@@ -215,3 +215,13 @@ def test_exchange_never_makes_it_worse():
         better = exchange(problem, centers)
         found = hard(BLOBS, 20, problem.out_of_frame(better)).inertia_
         assert found <= (1.0 + 1e-3) * lloyd
+
+
+@inits
+@pytest.mark.parametrize("size", [1.0, 1e-300])
+def test_rows_of_next_to_no_weight_raise_no_warning(init, size):
+    weights = np.r_[1e200, np.ones(len(BLOBS) - 1)]
+    estimator = SoftKMeans(3, sigma=0, init=init, random_state=0)
+    estimator = fit_quietly(estimator, size * BLOBS, weights)
+    distances = np.linalg.norm(estimator.cluster_centers_ / size - BLOBS[0], axis=1)
+    assert np.isclose(distances.min(), 0.0)
