@@ -275,3 +275,16 @@ def test_the_tree_can_be_drawn_again_elsewhere():
 def test_the_tree_needs_a_number_of_clusters_that_can_be(n_clusters):
     with pytest.raises(ValueError, match="n_clusters="):
         AnnealingDisplay.from_data(PLANE, n_clusters)
+
+
+@pytest.mark.parametrize(("n_features", "axis"), [(1, 1), (2, 2), (2, -1), (2, "x")])
+def test_the_tree_has_the_axes_of_its_features(n_features, axis):
+    with pytest.raises(ValueError, match="axis must be one of"):
+        AnnealingDisplay.from_data(PLANE[:, :n_features], 3, axis=axis)
+
+
+@pytest.mark.parametrize(("n_clusters", "sigmas"), [(1, [1.0]), (1, [1.0, 0.5]), (3, [9.0, 8.0])])
+def test_centres_that_are_all_equal_are_drawn(n_clusters, sigmas):
+    path = soft_kmeans_path(IRIS, n_clusters, sigmas=sigmas)
+    display = CollapsePathDisplay.from_path(path, kind="bifurcation")
+    np.testing.assert_allclose(display.centers, 0.0, atol=1e-3)

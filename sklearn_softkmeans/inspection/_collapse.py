@@ -279,7 +279,10 @@ def axes_of_picture(rows, names):
     from sklearn.decomposition import PCA  # slow to import
 
     solver = "arpack" if issparse(rows) else "auto"  # the one for sparse rows
-    components = PCA(2, svd_solver=solver, random_state=0).fit(rows)
+    if not issparse(rows) and len(rows) == 1:  # too few for two components
+        rows = np.repeat(rows, 2, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # shares of the variance, where it is 0
+        components = PCA(2, svd_solver=solver, random_state=0).fit(rows)
     return components.transform, ["first principal component", "second principal component"]
 
 

@@ -1,6 +1,7 @@
 """The bifurcation tree of deterministic annealing."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -121,9 +122,10 @@ class AnnealingDisplay:
         """
         names = names_of_columns(X)
         X, weights = check_counted_rows(X, sample_weight)
-        if not 1 <= n_clusters <= X.shape[0]:
+        if not (isinstance(n_clusters, Integral) and 1 <= n_clusters <= X.shape[0]):
             raise ValueError(
-                f"n_clusters={n_clusters} must be at least 1 and at most n_samples={X.shape[0]}."
+                f"n_clusters={n_clusters!r} must be a whole number, at least 1 and at most "
+                f"n_samples={X.shape[0]}."
             )
         with one_blas_thread(), np.errstate(under="ignore"):
             stages = annealing_stages(X, n_clusters, weights)
@@ -155,9 +157,14 @@ class AnnealingDisplay:
 
         Raises
         ------
+        ValueError
+            If `axis` is none of these, or 1 where there is one feature.
         ImportError
             If matplotlib is not installed.
         """
+        axes = range(min((part.shape[1] for part in self.centers), default=2))
+        if axis not in axes:
+            raise ValueError(f"axis must be one of {list(axes)}, got {axis!r}.")
         self.ax_ = axes_for(ax, type(self).__name__)
         self.figure_ = self.ax_.figure
         options = {"color": color(0), "linewidth": 1.2, **kwargs}
