@@ -125,7 +125,7 @@ def objective_and_gradient(
         in_frame = problem.into_frame(centers)
         value, gradient = function(problem, in_frame, sigma / problem.unit)
         gradient = gradient * problem.unit * problem.weight_unit
-    value = in_units(value, problem)
+        value = in_units(value, problem)
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         raise ValueError(
             f"The {loss} or its gradient overflows float64 with sigma={sigma:.3g} and weights up "

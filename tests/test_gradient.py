@@ -209,3 +209,10 @@ def test_bad_input_is_an_error_that_says_why(change, message):
     given = {"X": X, "centers": centers, "sigma": 1.0, "sample_weight": weight, **change}
     with pytest.raises(ValueError, match=message):
         objective_and_gradient(given.pop("X"), given.pop("centers"), **given)
+
+
+@every_loss
+def test_what_underflows_is_no_error_to_callers_who_ask_for_errors(loss):
+    X, weight, centers = setting()
+    with np.errstate(all="raise"):
+        objective_and_gradient(X, centers, sigma=1.0, loss=loss, sample_weight=5e-324 + 0 * weight)
