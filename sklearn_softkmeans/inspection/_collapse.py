@@ -1,5 +1,6 @@
 """Pictures of a path: how centers become one, or those of K-means."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -74,7 +75,7 @@ class CollapsePathDisplay:
         centers: Array,
         errors: Array,
         points: Array | None = None,
-        axis_names: tuple[str, str] | None = None,
+        axis_names: Sequence[str] | None = None,
     ) -> None:
         self.sigmas = sigmas
         self.centers = centers

@@ -1,5 +1,6 @@
 """Pictures of responsibilities in the plane."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -78,7 +79,7 @@ class MembershipDisplay:
         points: Array,
         labels: Array,
         centers: Array | None = None,
-        axis_names: tuple[str, str] | None = None,
+        axis_names: Sequence[str] | None = None,
     ) -> None:
         self.xx0 = xx0
         self.xx1 = xx1

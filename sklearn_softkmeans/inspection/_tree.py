@@ -67,7 +67,7 @@ class AnnealingDisplay:
         sigmas: Array,
         centers: Sequence[Array],
         objectives: Array,
-        axis_names: tuple[str, ...] | None = None,
+        axis_names: Sequence[str] | None = None,
     ) -> None:
         self.sigmas = sigmas
         self.centers = centers
