@@ -2,8 +2,8 @@
 Choosing the temperature and the number of clusters
 ===================================================
 
-``score`` is the log-likelihood of rows under a Gaussian mixture of equal weights at the centers, each
-component as wide as sigma. On rows that were held out it rises and falls, so that ``GridSearchCV``
+``score`` is the log-likelihood of rows under a Gaussian mixture of equal weights at the centers,
+each component as wide as sigma. On rows that were held out it rises and falls, so that ``GridSearchCV``
 chooses sigma and the number of clusters without labels. Inertia cannot do that: it falls with
 every further cluster.
 """
@@ -12,8 +12,9 @@ every further cluster.
 # A case with an answer
 # ---------------------
 #
-# Six round blobs with a standard deviation of 1, some of which touch. Where there are more clusters
-# than a temperature can tell apart, centers merge and the fit warns; here that is part of the search.
+# Six round blobs with a standard deviation of 1, some of which touch. Where there are more
+# clusters than a temperature can tell apart, centers merge and the fit warns; here that is part of
+# the search.
 
 import warnings
 
@@ -39,8 +40,8 @@ print(f"blobs, best on held-out rows: {by_sigma.best_params_}")
 # A case without one
 # ------------------
 #
-# The chemistry of 178 wines, standardised. ``perplexity``, the number of clusters that a row belongs
-# to on average, takes the place of sigma: it has no unit, and means the same for softmax and
+# The chemistry of 178 wines, standardised. ``perplexity``, the number of clusters that a row
+# belongs to on average, takes the place of sigma: it has no unit, and means the same for softmax and
 # entmax. A perplexity must be below the number of clusters.
 
 wine = StandardScaler().fit_transform(load_wine().data)

@@ -12,8 +12,8 @@ features.
 # The contest
 # -----------
 #
-# Every map gets 10, 20 or 40 features, and every classifier is the same logistic regression. Half of
-# the digits train, with three folds to choose the temperature, or the width of the Fourier
+# Every map gets 10, 20 or 40 features, and every classifier is the same logistic regression. Half
+# of the digits train, with three folds to choose the temperature, or the width of the Fourier
 # features; the other half test. ``SoftKMeans`` at ``sigma=0`` is K-means and its
 # shares are one-hot labels. The temperature is set by ``perplexity``, the number of clusters that a
 # row belongs to on average.

@@ -4,6 +4,8 @@ python examples/run.py [--pictures FOLDER] [NAME ...]
 """
 
 import argparse
+import ast
+import importlib.util
 import runpy
 import sys
 import time
@@ -30,7 +32,26 @@ def main():
             run(script, args.pictures)
 
 
+def missing(script):
+    """Libraries that a script imports and that are not installed."""
+    names = set()
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module)
+    tops = {name.partition(".")[0] for name in names}
+    if "sklearn_softkmeans.nn" in names:
+        tops.add("torch")
+    if "sklearn_softkmeans.dask" in names:
+        tops.add("dask")
+    return sorted(name for name in tops if importlib.util.find_spec(name) is None)
+
+
 def run(script, folder):
+    if absent := missing(script):
+        print(f"{script.name}: skipped, needs {', '.join(absent)}", flush=True)
+        return
     begin = time.perf_counter()
     runpy.run_path(str(script), run_name="__main__")
     seconds = time.perf_counter() - begin
