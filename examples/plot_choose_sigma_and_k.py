@@ -3,8 +3,8 @@ Choosing the temperature and the number of clusters
 ===================================================
 
 ``score`` is the log-likelihood of rows under a Gaussian mixture of equal weights at the centers,
-each component as wide as sigma. On rows that were held out it rises and falls, so that ``GridSearchCV``
-chooses sigma and the number of clusters without labels. Inertia cannot do that: it falls with
+each component as wide as sigma. On rows that were held out it rises and falls, so that
+``GridSearchCV`` chooses sigma and the number of clusters without labels. Inertia cannot do that: it falls with
 every further cluster.
 """
 
@@ -41,8 +41,8 @@ print(f"blobs, best on held-out rows: {by_sigma.best_params_}")
 # ------------------
 #
 # The chemistry of 178 wines, standardised. ``perplexity``, the number of clusters that a row
-# belongs to on average, takes the place of sigma: it has no unit, and means the same for softmax and
-# entmax. A perplexity must be below the number of clusters.
+# belongs to on average, takes the place of sigma: it has no unit, and means the same for softmax
+# and entmax. A perplexity must be below the number of clusters.
 
 wine = StandardScaler().fit_transform(load_wine().data)
 grid = {"n_clusters": [2, 3, 4, 6, 8, 12, 16, 24], "perplexity": [1.02, 1.05, 1.1, 1.2, 1.4, 1.8]}

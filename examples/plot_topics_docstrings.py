@@ -93,7 +93,8 @@ for i in np.argsort(largest)[:6]:
 # -----------------
 #
 # Shares summed over the modules that documents come from, as parts of each module. The model was
-# told no names of modules, and finds most of the larger ones.
+# told no names of modules, and finds many of them. The largest topic has no subject: it takes
+# what is left of nearly all modules of scipy.
 
 modules = np.array([".".join(name.split(".")[:2]) for name in names])
 counts = {module: np.sum(modules == module) for module in np.unique(modules)}
