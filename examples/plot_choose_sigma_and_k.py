@@ -4,8 +4,8 @@ Choosing the temperature and the number of clusters
 
 ``score`` is the log-likelihood of rows under a Gaussian mixture of equal weights at the centers,
 each component as wide as sigma. On rows that were held out it rises and falls, so that
-``GridSearchCV`` chooses sigma and the number of clusters without labels. Inertia cannot do that: it falls with
-every further cluster.
+``GridSearchCV`` chooses sigma and the number of clusters without labels.
+Inertia cannot do that: it falls with every further cluster.
 """
 
 # %%
