@@ -59,6 +59,7 @@ class BaseSoftKMeans(
         "solver": [StrOptions({"auto", "em", "anderson", "lbfgs"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
         "copy_x": ["boolean"],
@@ -104,33 +105,51 @@ class BaseSoftKMeans(
         # More threads of BLAS would round differently, and spin between the passes; what underflows
         # is nothing beside the rest.
         with one_blas_thread(), np.errstate(under="ignore"):
-            given = None if isinstance(self.sigma, str) else float(self.sigma)
+            if self._in_batches(X.shape[0]):
+                return self._fit_batches(X, sample_weight, n_runs)
+            sigma = self._given_sigma or 0.0
             problem = problem_for_fit(
-                X, sample_weight, self._alpha, sigma=given or 0.0, resident=self.copy_x
+                X, sample_weight, self._alpha, sigma=sigma, resident=self.copy_x
             )
-            return self._run(problem, init, n_runs, given)
+            return self._run(problem, init, n_runs)
 
-    def _run(self, problem, init, n_runs, given):
+    @property
+    def _given_sigma(self):
+        """`sigma` in the unit of X, None for "auto"."""
+        return None if isinstance(self.sigma, str) else float(self.sigma)
+
+    def _run(self, problem, init, n_runs):
         """Fit and store; returns the trials on both sides where the perplexity jumps, or None."""
-        solution, sigma = self._best_run(problem, init, n_runs, given)
-        jump = None
-        if self.perplexity is not None:
-            solution, sigma, jump = self._search(problem, solution, sigma)
-        self._store(problem, solution, sigma * problem.unit if given is None else given)
+        solution, sigma, jump = self._best_solution(problem, init, n_runs)
+        self._store(problem, solution, self._sigma_outside(problem, sigma))
         return jump
+
+    def _sigma_outside(self, problem, sigma):
+        """The temperature in the unit of X: the given one itself, without rounding."""
+        given = self._given_sigma
+        return float(sigma * problem.unit) if given is None else given
+
+    def _best_solution(self, problem, init, n_runs):
+        """The best run at the temperature asked for: (solution, sigma in the frame, jump)."""
+        solution, sigma = self._best_run(problem, init, n_runs, self._given_sigma)
+        if self.perplexity is None:
+            return solution, sigma, None
+        return self._search(problem, solution, sigma)
 
     def _fit_over(self, blocks, n_runs, X=None):
         """Fit to blocks, and label the rows if they are those of X."""
-        given = None if isinstance(self.sigma, str) else float(self.sigma)
-        labelled = X is not None
-        problem = BlockProblem(blocks, alpha=self._alpha, sigma=given or 0.0, labelled=labelled)
+        problem = self._problem_over(blocks, labelled=X is not None)
         check_enough_rows(problem.n_samples, self.n_clusters)
         init = self.init
         if callable(init):
             init = partial(_call_with, init, X)
         elif not isinstance(init, str):
             init = check_initial_centers(init, self.n_clusters, problem.n_features)
-        return self._run(problem, init, n_runs, given)
+        return self._run(problem, init, n_runs)
+
+    def _problem_over(self, blocks, *, labelled):
+        sigma = self._given_sigma or 0.0
+        return BlockProblem(blocks, alpha=self._alpha, sigma=sigma, labelled=labelled)
 
     def _best_run(self, problem, init, n_runs, given):
         """The run with the lowest objective, and the temperature of all runs in the frame."""
@@ -208,7 +227,8 @@ class BaseSoftKMeans(
             path = [*solution.objective_path, result.objective]
             in_frame = sigma / problem.unit
             self.objective_path_ = monotone(problem, in_frame, self.cluster_centers_, path)
-        vars(self).pop("labels_", None)  # of an earlier fit, where rows are not at hand now
+        for name in ("labels_", "n_steps_", "_waiting"):  # of an earlier fit
+            vars(self).pop(name, None)
         if result.labels is not None:
             self.labels_ = result.labels
         self.inertia_ = result.inertia

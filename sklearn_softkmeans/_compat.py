@@ -10,6 +10,7 @@ from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _num_samples as n_rows_of
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -25,6 +26,7 @@ __all__ = [
     "StrOptions",
     "check_raw_weights",
     "fit_context",
+    "n_rows_of",
     "output_container",
     "validate_parameters",
     "validate_params",

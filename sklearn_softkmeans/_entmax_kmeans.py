@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._base import BaseSoftKMeans
+from ._batch_fits import BatchMixin
 from ._compat import Interval, output_container
 from ._sparse_shares import sparse_responsibilities
 from ._streams import StreamMixin
 
 
-class EntmaxKMeans(StreamMixin, BaseSoftKMeans):
+class EntmaxKMeans(BatchMixin, StreamMixin, BaseSoftKMeans):
     r"""K-means with sparse responsibilities from the entmax family.
 
     Every row x belongs to cluster j with the responsibility
@@ -82,6 +83,17 @@ class EntmaxKMeans(StreamMixin, BaseSoftKMeans):
         Frobenius norm over all of them, is at most `tol` times the square root of the total
         (weighted) variance of X. At least 0; with 0 it ends when the centers only move by rounding
         errors.
+    batch_size : int or None, default=None
+        Rows of a batch, at least 1, for stochastic EM where passes over all rows take too long; None
+        for full passes. Rows come in random order. The first ``max(3 * batch_size, 50 *
+        n_clusters)`` are fitted as others are by `fit`, with "exchange" where `init` is
+        "k-means++", and determine `sigma_`, also from a `perplexity`; the parameters `init`,
+        `n_init` and `solver` are for that fit. Each batch after that is a step of `partial_fit`.
+        The steps end when the objective of batches, averaged over about 50 of them, has not fallen
+        by `tol` times their inertia for 50 steps, or after `max_iter` epochs. At the end labels,
+        `inertia_`, `objective_` and `cluster_mass_` are found for all rows. Rows are drawn by
+        weight: in an epoch as often as they are heavier than the mean row, so once each where
+        weights are equal. With no more rows than the first ones all are fitted, without steps.
     verbose : int, default=0
         Print a line for each iteration if not 0: sigma, objective, inertia, softness (how much of
         the inertia the objective is below it) and how far the centers moved. Callbacks of
@@ -112,18 +124,22 @@ class EntmaxKMeans(StreamMixin, BaseSoftKMeans):
     objective_path_ : ndarray of shape (n_iter_ + 1,)
         Free energy after each pass over X, the last value is `objective_`. It never increases;
         differences within rounding are recorded as equal, and a pass whose centers were discarded
-        repeats the value before it.
+        repeats the value before it. After steps over batches only the last value.
     sigma_ : float
         The temperature that was used.
     n_iter_ : int
-        Number of iterations, which are passes over X, of the run that was kept.
+        Number of iterations, which are passes over X, of the run that was kept; with batches the
+        number of epochs that were begun.
     converged_ : bool
         Whether the run ended at a fixed point: neither at `max_iter` nor by a callback.
     stop_reason_ : {"tol", "stagnation", "callback", "max_iter"}
         Why the run ended: within `tol`; because centers only move by rounding errors; because a
         callback asked for it; or at `max_iter`.
+    n_steps_ : int
+        Number of batches, of `fit` with `batch_size` or by `partial_fit`; otherwise not set.
     cluster_mass_ : ndarray of shape (n_clusters,)
-        Sum of the weighted responsibilities of each cluster.
+        Sum of the weighted responsibilities of each cluster; after `partial_fit` of what is
+        remembered.
     n_distinct_clusters_ : int
         Number of centers that hold mass and lie apart from each other.
     n_features_in_ : int
@@ -193,6 +209,7 @@ class EntmaxKMeans(StreamMixin, BaseSoftKMeans):
         solver: Literal["auto", "em", "anderson", "lbfgs"] = "auto",
         max_iter: int = 300,
         tol: float = 1e-4,
+        batch_size: int | None = None,
         verbose: int = 0,
         random_state: int | np.random.RandomState | None = None,
         copy_x: bool = True,
@@ -207,6 +224,7 @@ class EntmaxKMeans(StreamMixin, BaseSoftKMeans):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
+        self.batch_size = batch_size
         self.verbose = verbose
         self.random_state = random_state
         self.copy_x = copy_x

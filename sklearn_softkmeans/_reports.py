@@ -20,6 +20,11 @@ def shortcomings(estimator, jump=None):
             f"merged with them or hold no rows. {_remedy(estimator)}, or ask for fewer clusters: X "
             "may have fewer different rows than n_clusters."
         )
+    yield from jump_of_perplexity(estimator, jump)
+
+
+def jump_of_perplexity(estimator, jump):
+    """The message where it jumps over the one asked for."""
     if jump is not None:
         cold, hot = jump
         reason = (

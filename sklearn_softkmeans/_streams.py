@@ -43,8 +43,8 @@ class StreamMixin:
         TypeError
             If `blocks` is not callable: a generator can be read only once.
         ValueError
-            If a later pass finds another number of rows than the first, or if `init` is a callable,
-            which would need all rows.
+            If a later pass finds another number of rows than the first, if `init` is a callable,
+            which would need all rows, or if `batch_size` is not None.
 
         Notes
         -----
@@ -73,6 +73,11 @@ class StreamMixin:
                 "init must be an array, 'k-means++' or 'random' where rows come in blocks, got a "
                 "callable: it would need all rows."
             )
+        if self.batch_size is not None:
+            raise ValueError(
+                f"fit_blocks makes full passes, so that batch_size={self.batch_size} must be None. "
+                "For stochastic EM call partial_fit with each block."
+            )
         with callbacks_of(self), one_blas_thread(), np.errstate(under="ignore"):
             jump = self._fit_over(Blocks(_Validated(self, blocks)), self._n_runs())
         self._warn(jump)
@@ -88,7 +93,11 @@ class StreamMixin:
                 yield np.asarray(X[part]), None if weights is None else weights[part]
 
         with one_blas_thread(), np.errstate(under="ignore"):
-            return self._fit_over(Blocks(_Validated(self, blocks, known=True)), n_runs, X)
+            blocks = Blocks(_Validated(self, blocks, known=True))
+            if self._in_batches(len(X)):
+                problem = self._problem_over(blocks, labelled=True)
+                return self._fit_batches(X, weights, n_runs, problem)
+            return self._fit_over(blocks, n_runs, X)
 
 
 class _Validated:

@@ -51,6 +51,7 @@ def test_parameters_and_their_defaults():
         "solver": "auto",
         "max_iter": 300,
         "tol": 1e-4,
+        "batch_size": None,
         "verbose": 0,
         "random_state": None,
         "copy_x": True,

@@ -1,0 +1,231 @@
+"""Fits by stochastic EM: `batch_size` of `fit`, and `partial_fit`."""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from ._assignment import Problem, for_prediction, one_blas_thread
+from ._blocks import is_large_map, release
+from ._centers import problem_for_fit
+from ._compat import check_raw_weights, fit_context, n_rows_of
+from ._minibatch import Running, Smoothed, drawn_by_weight, start_size, step
+from ._progress import Progress
+from ._reports import jump_of_perplexity
+from ._solver import Solution
+from ._validation import check_block, check_perplexity, check_rows, refuse_dask
+
+# Fitted attributes that a stream makes wrong.
+_OF_FITS = (
+    "converged_",
+    "inertia_",
+    "labels_",
+    "n_distinct_clusters_",
+    "n_iter_",
+    "objective_",
+    "objective_path_",
+    "stop_reason_",
+)
+
+
+class BatchMixin:
+    """Part of the estimators: batches of rows, of the data or of a stream."""
+
+    # --------------------------------------------------------------------------- a stream
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Move the cluster centers by one batch of rows: a step of stochastic EM.
+
+        The first batch is fitted as by `fit`, with "exchange" where `init` is "k-means++"; it
+        determines `sigma_` where `sigma` is "auto" or a `perplexity` is given. Every other batch is
+        one step. After `fit`, or `from_centers`, the first batch is a step too.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows of the batch, any number of them. A batch without rows, or without weight, changes
+            nothing. Until `n_clusters` rows of positive weight have come they wait in the
+            estimator, which is not fitted before.
+        y : Ignored
+            Not used, present for API consistency by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows, which may all be zero.
+
+        Returns
+        -------
+        self : object
+            The estimator, with `cluster_centers_` in the precision of its first rows, `sigma_`,
+            `n_steps_` and `cluster_mass_`, the weight that each center remembers. Attributes that
+            belong to all rows, as `labels_` and `inertia_`, are not set, and those of an earlier
+            fit are removed.
+
+        Notes
+        -----
+        Each center is the mean of what it remembers. A row that came when the total weight was t
+        counts ``(t / T) ** 2`` at the weight T, so that a third of all weight is remembered: early
+        rows, which were assigned by worse centers, are forgotten. How rows are divided into
+        batches does not matter to that. A center moves by a step of its own: its mass in the batch
+        over its mass in batch and memory. After a fit the memory has the mass of all its rows.
+
+        Once ten rows for each cluster are remembered, a center whose mass is below 1 % of the mean
+        moves to the row of the batch with the largest weighted squared distance to its nearest
+        center, and counts 2 % of the mean then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_softkmeans import SoftKMeans
+        >>> soft = SoftKMeans(n_clusters=2, sigma=0.5, init=[[-2.0], [2.0]])
+        >>> for batch in ([[-1.0], [1.0]], [[-1.2], [1.2]], [[1.1]], []):
+        ...     soft = soft.partial_fit(np.reshape(batch, (-1, 1)))
+        >>> soft.cluster_centers_.round(1)
+        array([[-1.1],
+               [ 1.1]])
+        """
+        refuse_dask(X)
+        if n_rows_of(X) == 0:
+            return self
+        check_perplexity(self.perplexity, self.sigma, self.n_clusters)
+        X = check_rows(self, X, reset=not hasattr(self, "n_features_in_"))
+        weights = check_raw_weights(sample_weight, X)
+        X, weights = X[weights > 0.0], weights[weights > 0.0]
+        if len(weights) > 0:
+            with one_blas_thread(), np.errstate(under="ignore"):
+                self._take(X, weights)
+        return self
+
+    def _take(self, X, weights):
+        if hasattr(self, "cluster_centers_"):
+            self._step(X, weights)
+            return
+        X, weights = self._with_waiting(X, weights)
+        if len(weights) < self.n_clusters:
+            self._waiting = X, weights
+            return
+        problem, running, sigma, _, jump = self._first_fit(X, weights, self._n_runs())
+        self.sigma_ = self._sigma_outside(problem, sigma)
+        self._keep(problem, running, 1, problem.dtype)
+        for message in jump_of_perplexity(self, jump):
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _step(self, X, weights):
+        centers = self.cluster_centers_
+        problem = for_prediction(X, centers, self.sigma_, self._alpha, weights)
+        mass = getattr(self, "cluster_mass_", np.zeros(len(centers)))
+        running = Running(problem.into_frame(centers), mass)
+        n_steps = getattr(self, "n_steps_", 0) + 1
+        running, _ = self._reported_step(problem, running, self.sigma_ / problem.unit, n_steps)
+        self._keep(problem, running, n_steps, centers.dtype)
+
+    def _with_waiting(self, X, weights):
+        """The rows with those that came before, when they were too few."""
+        waiting = vars(self).pop("_waiting", None)
+        if waiting is None:
+            return X, weights
+        parts = [waiting[0], X]
+        if any(map(sparse.issparse, parts)):
+            X = sparse.vstack([sparse.csr_array(part) for part in parts], format="csr")
+        else:
+            X = np.concatenate(parts)
+        return X, np.concatenate([waiting[1], weights])
+
+    def _keep(self, problem, running, n_steps, dtype):
+        for name in _OF_FITS:
+            vars(self).pop(name, None)
+        self.cluster_centers_ = problem.out_of_frame(running.centers).astype(dtype)
+        self.cluster_mass_ = running.mass
+        self.n_steps_ = n_steps
+
+    # --------------------------------------------------------------- the first rows, and others
+
+    def _first_fit(self, X, weights, n_runs):
+        """Fit to the first rows: (problem, running, sigma in its frame, why it ended, jump)."""
+        given = self._given_sigma
+        problem = problem_for_fit(X, weights, self._alpha, sigma=given or 0.0, resident=True)
+        init = self._validate_init(X)
+        # Few rows make it cheap, and no later step mends what it does.
+        init = "exchange" if isinstance(init, str) and init == "k-means++" else init
+        solution, sigma, jump = self._best_solution(problem, init, n_runs)
+        mass = problem.statistics(solution.centers, sigma).mass * problem.weight_unit
+        return problem, Running(solution.centers, mass), sigma, solution.stop_reason, jump
+
+    def _reported_step(self, problem, running, sigma, n_steps):
+        """A step: the new state, and (objective, inertia, whether to stop) of its batch."""
+        moved, statistics = step(problem, running, sigma)
+        shift = float(np.linalg.norm(moved.centers - running.centers))
+        report = Progress(self, problem, sigma, "batches")
+        stop = report(n_steps, statistics, shift, moved.centers)
+        square = problem.unit * problem.unit / float(problem.total_weight)
+        return moved, (statistics.objective * square, statistics.inertia * square, stop)
+
+    # ------------------------------------------------------------------ batches of the data
+
+    def _in_batches(self, n_samples):
+        """Whether there are rows beyond the first ones."""
+        size = self.batch_size
+        return size is not None and n_samples > start_size(size, self.n_clusters)
+
+    def _fit_batches(self, X, sample_weight, n_runs, problem=None):
+        """Stochastic EM over all rows in random order, and what `fit` stores of them.
+
+        `problem` is that of all rows, if they are not at hand.
+        """
+        random_state = check_random_state(self.random_state)
+        rows = _Rows(X, sample_weight)
+        order = rows.epoch(random_state)
+        n_first = start_size(self.batch_size, self.n_clusters)
+        found = self._first_fit(*rows.take(order[:n_first]), n_runs)
+        first, running, sigma, reason, jump = found
+        if problem is None:
+            problem = Problem(X, sample_weight, **first.frame)
+        smoothed = Smoothed(self.tol)
+        n_steps, n_iter = 1, 1
+        reason = reason if reason == "callback" else None
+        order = order[n_first:]
+        while reason is None:
+            for start in range(0, len(order), self.batch_size):
+                batch = rows.take(order[start : start + self.batch_size])
+                n_steps += 1
+                running, (*totals, stop) = self._reported_step(
+                    Problem(*batch, **first.frame), running, sigma, n_steps
+                )
+                if stop or smoothed.ends_with(*totals):
+                    reason = "callback" if stop else "tol"
+                    break
+            else:
+                if n_iter == self.max_iter:
+                    reason = "max_iter"
+                else:
+                    n_iter += 1
+                    order = rows.epoch(random_state)
+        centers = problem.into_frame(first.out_of_frame(running.centers))
+        solution = Solution(centers, [], n_iter, reason)
+        self._store(problem, solution, self._sigma_outside(first, sigma))
+        self.n_steps_ = n_steps
+        return jump
+
+
+class _Rows:
+    """Rows of the data by number, drawn by weight."""
+
+    def __init__(self, X, sample_weight):
+        self._X = X
+        self._weights = sample_weight
+        self._is_map = is_large_map(X)
+        self._mean = None
+        if sample_weight is not None:
+            self._mean = float(sample_weight.sum() / np.count_nonzero(sample_weight))
+
+    def epoch(self, random_state):
+        return drawn_by_weight(self._weights, self._X.shape[0], random_state)
+
+    def take(self, ids):
+        """Some rows, in the order of the data, and their weights."""
+        X = self._X[np.sort(ids)]
+        if self._is_map:
+            X = check_block(np.asarray(X))
+            release(self._X)
+        return X, None if self._mean is None else np.full(len(ids), self._mean)

@@ -1,0 +1,117 @@
+"""Stochastic EM: means of what is remembered of rows, which come one batch after another."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ._centers import worst_of_both, worst_rows
+
+# What came at a total weight t counts (t / T)^_FORGETTING at T, so that T / (1 + _FORGETTING) of it
+# is remembered. Larger numbers forget early rows, of worse centres, sooner, and average over fewer.
+_FORGETTING = 2.0
+
+# Share of the mean mass below which a centre moves to a row that lies far from all others, and the
+# share that it counts then: it is to last until rows have found it.
+_DEAD_SHARE = 0.01
+_NEW_SHARE = 0.02
+_ROWS_TO_JUDGE = 10  # remembered, for each cluster, before one is called dead
+
+# Steps that the objective is averaged over, and steps without a lower average that end a fit.
+_WINDOW = 50
+_PATIENCE = 50
+
+
+class Running(NamedTuple):
+    """Centres in some frame, and the weight of what they are the means of."""
+
+    centers: np.ndarray  # (n_clusters, n_features)
+    mass: np.ndarray  # (n_clusters,) in the unit of the weights
+
+
+def step(problem, running, sigma):
+    """Running centres after the batch of a problem, in its frame; also the batch's statistics.
+
+    Each centre moves to the mean of what it remembers and its share of the batch: by a step of its
+    own size, its mass in the batch over its mass in both.
+    """
+    statistics = problem.statistics(running.centers, sigma)
+    found = statistics.mass * problem.weight_unit
+    weight = float(problem.total_weight) * problem.weight_unit
+    mass = kept_share(float(running.mass.sum()), weight) * running.mass + found
+    centers = running.centers.copy()
+    alive = statistics.mass > 0.0
+    means = statistics.sums[alive] / statistics.mass[alive, None]
+    centers[alive] += (found[alive] / mass[alive])[:, None] * (means - centers[alive])
+    if mass.sum() * problem.n_samples >= _ROWS_TO_JUDGE * len(mass) * weight:
+        _revive(problem, running.centers, centers, mass)
+    return Running(centers, mass), statistics
+
+
+def kept_share(remembered, weight):
+    """Share of what is remembered that still is after a batch; the same for its parts in turn."""
+    if remembered == 0.0:
+        return 0.0
+    return (1.0 + weight / ((1.0 + _FORGETTING) * remembered)) ** -_FORGETTING
+
+
+def _revive(problem, before, centers, mass):
+    """Move centres of (almost) no mass to the rows of the batch that lie furthest from all."""
+    dead = np.flatnonzero(mass < _DEAD_SHARE * mass.mean())
+    if len(dead) == 0:
+        return
+    worst = problem.reduce(
+        partial(worst_rows, centers=before, count=len(dead)),
+        partial(worst_of_both, count=len(dead)),
+    )
+    dead = dead[: len(worst.weights)]
+    rows = worst.X.toarray() if problem.is_sparse else worst.X
+    centers[dead] = problem.into_frame(rows)
+    mass[dead] = _NEW_SHARE * mass.mean()
+
+
+class Smoothed:
+    """Ends a stream when the average objective of the last steps has stopped falling.
+
+    The average is exponential, over about as many steps as the window. It has to fall below the
+    lowest so far, by `tol` times the inertia, within the steps of the patience.
+    """
+
+    def __init__(self, tol):
+        self._tol = tol
+        self._n_steps = 0
+        self._mean = 0.0
+        self._lowest = np.inf
+        self._waited = 0
+
+    def ends_with(self, objective, inertia):
+        """Take another step's numbers, per unit of weight; True if that is enough."""
+        self._n_steps += 1
+        self._mean += (objective - self._mean) / min(self._n_steps, _WINDOW)
+        if self._n_steps < _WINDOW:
+            return False
+        if self._mean < self._lowest - self._tol * inertia or self._lowest == np.inf:
+            self._lowest, self._waited = self._mean, 0
+        else:
+            self._waited += 1
+        return self._waited >= _PATIENCE
+
+
+def start_size(batch_size, n_clusters):
+    """Rows that the initial centres and the temperature come from."""
+    return max(3 * batch_size, 50 * n_clusters)
+
+
+def drawn_by_weight(sample_weight, n_samples, random_state):
+    """Rows of an epoch in random order, each as often as it is heavier than the mean.
+
+    That often on average, that is: no more than one time off, without weight never, and once each
+    where all weights are equal. All those drawn count alike.
+    """
+    if sample_weight is None:
+        return random_state.permutation(n_samples)
+    ids = np.flatnonzero(sample_weight > 0.0)
+    cumulated = np.cumsum(sample_weight[ids] / sample_weight.max())
+    shares = (random_state.uniform() + np.arange(len(ids))) / len(ids)
+    places = np.searchsorted(cumulated, shares * cumulated[-1], side="right")
+    return random_state.permutation(ids[np.minimum(places, len(ids) - 1)])
