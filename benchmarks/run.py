@@ -22,6 +22,7 @@ TABLES = [
     "passes",
     "starts",
     "perplexity",
+    "batches",
     "small",
     "projections",
     "nn",

@@ -65,10 +65,11 @@ class BatchMixin:
         Notes
         -----
         Each center is the mean of what it remembers. A row that came when the total weight was t
-        counts ``(t / T) ** 2`` at the weight T, so that a third of all weight is remembered: early
-        rows, which were assigned by worse centers, are forgotten. How rows are divided into
-        batches does not matter to that. A center moves by a step of its own: its mass in the batch
-        over its mass in batch and memory. After a fit the memory has the mass of all its rows.
+        counts ``(t / T) ** 3`` at the weight T, so that about a quarter of it is remembered:
+        early rows, which were assigned by worse centers, are forgotten. It hardly matters how rows
+        are divided into batches, but the first should have many for each cluster, 50 or so. A
+        center moves by a step of its own: its mass in the batch over its mass in batch and memory.
+        After a fit the memory is the mass of all its rows.
 
         Once ten rows for each cluster are remembered, a center whose mass is below 1 % of the mean
         moves to the row of the batch with the largest weighted squared distance to its nearest

@@ -84,16 +84,16 @@ class EntmaxKMeans(BatchMixin, StreamMixin, BaseSoftKMeans):
         (weighted) variance of X. At least 0; with 0 it ends when the centers only move by rounding
         errors.
     batch_size : int or None, default=None
-        Rows of a batch, at least 1, for stochastic EM where passes over all rows take too long; None
-        for full passes. Rows come in random order. The first ``max(3 * batch_size, 50 *
-        n_clusters)`` are fitted as others are by `fit`, with "exchange" where `init` is
-        "k-means++", and determine `sigma_`, also from a `perplexity`; the parameters `init`,
-        `n_init` and `solver` are for that fit. Each batch after that is a step of `partial_fit`.
-        The steps end when the objective of batches, averaged over about 50 of them, has not fallen
-        by `tol` times their inertia for 50 steps, or after `max_iter` epochs. At the end labels,
-        `inertia_`, `objective_` and `cluster_mass_` are found for all rows. Rows are drawn by
-        weight: in an epoch as often as they are heavier than the mean row, so once each where
-        weights are equal. With no more rows than the first ones all are fitted, without steps.
+        Rows of a batch, at least 1, for stochastic EM where passes over all rows take too long;
+        None for full passes. Rows come in random order. Those up to ``max(3 * batch_size, 50 *
+        n_clusters)`` are fitted first, by `init`, with "exchange" in place of "k-means++", `n_init`
+        and `solver`, which determines `sigma_` as well, also for a `perplexity`. Each batch after
+        them is a step of `partial_fit`. The steps end when the objective of batches, averaged over
+        about 50 of them, has not fallen by `tol` times their inertia for 50 steps, or after
+        `max_iter` epochs. Then labels, `inertia_`, `objective_` and `cluster_mass_` are found for
+        all rows. Rows are drawn by weight: in an epoch as often as they are heavier than the mean
+        row, and once each where weights are equal. Where there are no rows beyond the first ones,
+        all are fitted by full passes, as with None.
     verbose : int, default=0
         Print a line for each iteration if not 0: sigma, objective, inertia, softness (how much of
         the inertia the objective is below it) and how far the centers moved. Callbacks of

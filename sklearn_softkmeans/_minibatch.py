@@ -1,15 +1,14 @@
 """Stochastic EM: means of what is remembered of rows, which come one batch after another."""
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ._centers import worst_of_both, worst_rows
+from ._centers import worst_rows
 
 # What came at a total weight t counts (t / T)^_FORGETTING at T, so that T / (1 + _FORGETTING) of it
 # is remembered. Larger numbers forget early rows, of worse centres, sooner, and average over fewer.
-_FORGETTING = 2.0
+_FORGETTING = 3.0
 
 # Share of the mean mass below which a centre moves to a row that lies far from all others, and the
 # share that it counts then: it is to last until rows have found it.
@@ -49,7 +48,7 @@ def step(problem, running, sigma):
 
 
 def kept_share(remembered, weight):
-    """Share of what is remembered that still is after a batch; the same for its parts in turn."""
+    """Share of what is remembered that still is after a batch of some weight."""
     if remembered == 0.0:
         return 0.0
     return (1.0 + weight / ((1.0 + _FORGETTING) * remembered)) ** -_FORGETTING
@@ -60,10 +59,7 @@ def _revive(problem, before, centers, mass):
     dead = np.flatnonzero(mass < _DEAD_SHARE * mass.mean())
     if len(dead) == 0:
         return
-    worst = problem.reduce(
-        partial(worst_rows, centers=before, count=len(dead)),
-        partial(worst_of_both, count=len(dead)),
-    )
+    worst = worst_rows(problem, before, len(dead))
     dead = dead[: len(worst.weights)]
     rows = worst.X.toarray() if problem.is_sparse else worst.X
     centers[dead] = problem.into_frame(rows)
@@ -108,10 +104,11 @@ def drawn_by_weight(sample_weight, n_samples, random_state):
     That often on average, that is: no more than one time off, without weight never, and once each
     where all weights are equal. All those drawn count alike.
     """
+    offset = random_state.uniform()  # also where it does not matter: None is equal weights
     if sample_weight is None:
         return random_state.permutation(n_samples)
     ids = np.flatnonzero(sample_weight > 0.0)
     cumulated = np.cumsum(sample_weight[ids] / sample_weight.max())
-    shares = (random_state.uniform() + np.arange(len(ids))) / len(ids)
+    shares = (offset + np.arange(len(ids))) / len(ids)
     places = np.searchsorted(cumulated, shares * cumulated[-1], side="right")
     return random_state.permutation(ids[np.minimum(places, len(ids) - 1)])

@@ -9,9 +9,8 @@ def shortcomings(estimator, jump=None):
     """
     if estimator.stop_reason_ == "max_iter":
         yield (
-            f"{type(estimator).__name__} stopped after max_iter={estimator.max_iter} iterations "
-            f"before the centers were within tol={estimator.tol} of a fixed point. Increase "
-            "max_iter or tol."
+            f"{type(estimator).__name__} stopped after max_iter={estimator.max_iter} "
+            f"{_unconverged(estimator)}. Increase max_iter or tol."
         )
     if estimator.n_distinct_clusters_ < estimator.n_clusters:
         yield (
@@ -37,6 +36,15 @@ def jump_of_perplexity(estimator, jump):
             f"perplexity={estimator.perplexity} cannot be reached: {reason}. The model has "
             f"{cold.perplexity:.4g}. Ask for a perplexity on this side, or for fewer clusters."
         )
+
+
+def _unconverged(estimator):
+    if hasattr(estimator, "n_steps_"):
+        return (
+            "epochs before the objective of batches had stopped falling, up to "
+            f"tol={estimator.tol} of the inertia"
+        )
+    return f"iterations before the centers were within tol={estimator.tol} of a fixed point"
 
 
 def _remedy(estimator):
