@@ -62,6 +62,16 @@ class BatchMixin:
             belong to all rows, as `labels_` and `inertia_`, are not set, and those of an earlier
             fit are removed.
 
+        Raises
+        ------
+        ValueError
+            If the number of features is not that of the batches before, or numbers are not finite.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the first batch cannot have the `perplexity`.
+
         Notes
         -----
         Each center is the mean of what it remembers. A row that came when the total weight was t
@@ -69,7 +79,7 @@ class BatchMixin:
         early rows, which were assigned by worse centers, are forgotten. It hardly matters how rows
         are divided into batches, but the first should have many for each cluster, 50 or so. A
         center moves by a step of its own: its mass in the batch over its mass in batch and memory.
-        After a fit the memory is the mass of all its rows.
+        After a fit the memory is the mass of all its rows; after `from_centers` there is none.
 
         Once ten rows for each cluster are remembered, a center whose mass is below 1 % of the mean
         moves to the row of the batch with the largest weighted squared distance to its nearest

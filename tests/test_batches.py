@@ -275,8 +275,44 @@ def test_a_callback_is_told_of_steps_and_ends_them():
 
 
 def test_inertia_falls_with_the_number_of_clusters():
-    found = [SoftKMeans(k, batch_size=500, random_state=0).fit(X).inertia_ for k in (2, 4, 8, 16)]
+    rows = np.random.RandomState(0).uniform(size=(100_000, 3))
+    fits = [SoftKMeans(k, batch_size=500, random_state=0).fit(rows) for k in range(2, 21, 3)]
+    found = [model.inertia_ for model in fits]
     assert found == sorted(found, reverse=True)
+    assert fits[0].inertia_ == pytest.approx(inertia(fits[0], rows))  # of all rows
+
+
+SIXTEEN = np.array(
+    [
+        [-2636.705, 892.6364, 239.4284],
+        [-2676.219, 922.741, 227.3839],
+        [-2628.628, 902.6482, 245.5609],
+        [-2612.497, 860.9032, 248.924],
+        [-2639.552, 993.8482, 211.2253],
+        [-2602.453, 958.7801, 211.5786],
+        [-2598.118, 1032.398, 177.4023],
+        [-2582.155, 972.5088, 203.5048],
+        [-2548.377, 803.9934, 279.4388],
+        [-2550.095, 979.9586, 222.6467],
+        [-2746.966, 1021.456, 188.8456],
+        [-2745.181, 984.1931, 199.6674],
+        [-2729.113, 973.8251, 201.8876],
+        [-2720.765, 1014.262, 205.0213],
+        [-2747.317, 1099.313, 146.2305],
+        [-2739.32, 1005.173, 200.297],
+    ]
+)
+
+
+@every
+@pytest.mark.parametrize("n_clusters", [7, 11, 12, 13, 16])
+def test_there_are_as_many_clusters_as_asked_for(n_clusters, make):
+    rows = np.repeat(SIXTEEN, 200, axis=0)
+    model = make(n_clusters, sigma=1.0, batch_size=128, random_state=0).fit(rows)
+    assert model.n_steps_ > 1
+    assert len(np.unique(model.labels_)) == n_clusters
+    few = make(n_clusters, sigma=1.0, batch_size=5, random_state=0).fit(SIXTEEN)
+    assert len(np.unique(few.labels_)) == n_clusters
 
 
 @every
@@ -364,3 +400,36 @@ def test_a_stream_keeps_its_precision_and_forgets_no_features(make):
     copy = X[:40].copy()
     model.partial_fit(copy)
     np.testing.assert_array_equal(copy, X[:40])
+
+
+@every
+def test_integers_do_not_stay_integers(make):
+    model = make(1, sigma=1.0).partial_fit([[1], [2]])
+    np.testing.assert_allclose(model.cluster_centers_, [[1.5]])
+    images = np.random.RandomState(0).choice([0, 255], size=(60, 3)).astype(np.uint8)
+    of_bytes = make(2, sigma=1.0, random_state=0).partial_fit(images).partial_fit(images)
+    of_floats = make(2, sigma=1.0, random_state=0)
+    of_floats.partial_fit(images.astype(float)).partial_fit(images.astype(float))
+    np.testing.assert_array_equal(of_bytes.cluster_centers_, of_floats.cluster_centers_)
+    assert of_bytes.cluster_centers_.dtype == np.float64
+
+
+@every
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_none_change_nothing(bad, make):
+    model = make(3, sigma=1.0, random_state=0).partial_fit(X[:50])
+    centers, rows = model.cluster_centers_.copy(), X[50:60].copy()
+    rows[3, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.partial_fit(rows)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.partial_fit(X[:1], sample_weight=[bad])
+    np.testing.assert_array_equal(model.cluster_centers_, centers)
+    assert model.n_steps_ == 1
+
+
+def test_what_is_no_batch():
+    with pytest.raises(TypeError, match="sequence or array-like"):
+        SoftKMeans(3).partial_fit(5)
+    with pytest.raises(ValueError, match="batch_size"):
+        SoftKMeans(3, batch_size=0).partial_fit(X)
