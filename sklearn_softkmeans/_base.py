@@ -105,7 +105,7 @@ class BaseSoftKMeans(
         # More threads of BLAS would round differently, and spin between the passes; what underflows
         # is nothing beside the rest.
         with one_blas_thread(), np.errstate(under="ignore"):
-            if self._in_batches(X.shape[0]):
+            if self._in_batches(X, sample_weight):
                 return self._fit_batches(X, sample_weight, n_runs)
             sigma = self._given_sigma or 0.0
             problem = problem_for_fit(

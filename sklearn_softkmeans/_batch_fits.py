@@ -1,6 +1,7 @@
 """Fits by stochastic EM: `batch_size` of `fit`, and `partial_fit`."""
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -103,24 +104,28 @@ class BatchMixin:
         X = check_rows(self, X, reset=not hasattr(self, "n_features_in_"))
         weights = check_raw_weights(sample_weight, X)
         X, weights = X[weights > 0.0], weights[weights > 0.0]
-        if len(weights) > 0:
-            with one_blas_thread(), np.errstate(under="ignore"):
-                self._take(X, weights)
+        if len(weights) == 0:
+            return self
+        jump = None
+        with one_blas_thread(), np.errstate(under="ignore"):
+            if hasattr(self, "cluster_centers_"):
+                self._step(X, weights)
+            else:
+                jump = self._begin(X, weights, self._n_runs())
+        for message in jump_of_perplexity(self, jump):
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
-    def _take(self, X, weights):
-        if hasattr(self, "cluster_centers_"):
-            self._step(X, weights)
-            return
+    def _begin(self, X, weights, n_runs):
+        """Fit to the first rows, once there are enough."""
         X, weights = self._with_waiting(X, weights)
         if len(weights) < self.n_clusters:
             self._waiting = X, weights
-            return
-        problem, running, sigma, _, jump = self._first_fit(X, weights, self._n_runs())
-        self.sigma_ = self._sigma_outside(problem, sigma)
-        self._keep(problem, running, 1, problem.dtype)
-        for message in jump_of_perplexity(self, jump):
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+            return None
+        first = self._first_fit(X, weights, n_runs)
+        self.sigma_ = self._sigma_outside(first.problem, first.sigma)
+        self._keep(first.problem, first.running, 1, X.dtype)
+        return first.jump
 
     def _step(self, X, weights):
         centers = self.cluster_centers_
@@ -153,7 +158,6 @@ class BatchMixin:
     # --------------------------------------------------------------- the first rows, and others
 
     def _first_fit(self, X, weights, n_runs):
-        """Fit to the first rows: (problem, running, sigma in its frame, why it ended, jump)."""
         given = self._given_sigma
         problem = problem_for_fit(X, weights, self._alpha, sigma=given or 0.0, resident=True)
         init = self._validate_init(X)
@@ -161,7 +165,8 @@ class BatchMixin:
         init = "exchange" if isinstance(init, str) and init == "k-means++" else init
         solution, sigma, jump = self._best_solution(problem, init, n_runs)
         mass = problem.statistics(solution.centers, sigma).mass * problem.weight_unit
-        return problem, Running(solution.centers, mass), sigma, solution.stop_reason, jump
+        running = Running(solution.centers, mass)
+        return _First(problem, running, sigma, solution.stop_reason, jump)
 
     def _reported_step(self, problem, running, sigma, n_steps):
         """A step: the new state, and (objective, inertia, whether to stop) of its batch."""
@@ -174,69 +179,70 @@ class BatchMixin:
 
     # ------------------------------------------------------------------ batches of the data
 
-    def _in_batches(self, n_samples):
-        """Whether there are rows beyond the first ones."""
-        size = self.batch_size
-        return size is not None and n_samples > start_size(size, self.n_clusters)
+    def _in_batches(self, X, sample_weight):
+        """Whether there are rows that count beyond the first ones."""
+        if self.batch_size is None:
+            return False
+        n_counted = X.shape[0] if sample_weight is None else np.count_nonzero(sample_weight)
+        return n_counted > start_size(self.batch_size, self.n_clusters)
 
     def _fit_batches(self, X, sample_weight, n_runs, problem=None):
         """Stochastic EM over all rows in random order, and what `fit` stores of them.
 
         `problem` is that of all rows, if they are not at hand.
         """
+        sizes = start_size(self.batch_size, self.n_clusters), self.batch_size
         random_state = check_random_state(self.random_state)
-        rows = _Rows(X, sample_weight)
-        order = rows.epoch(random_state)
-        n_first = start_size(self.batch_size, self.n_clusters)
-        found = self._first_fit(*rows.take(order[:n_first]), n_runs)
-        first, running, sigma, reason, jump = found
-        if problem is None:
-            problem = Problem(X, sample_weight, **first.frame)
+        batches = _batches(X, sample_weight, *sizes, self.max_iter, random_state=random_state)
+        n_iter, *rows = next(batches)
+        first = self._first_fit(*rows, n_runs)
+        running, n_steps, reason = first.running, 1, "max_iter"
+        if first.stop_reason == "callback":
+            batches, reason = (), "callback"
         smoothed = Smoothed(self.tol)
-        n_steps, n_iter = 1, 1
-        reason = reason if reason == "callback" else None
-        order = order[n_first:]
-        while reason is None:
-            for start in range(0, len(order), self.batch_size):
-                batch = rows.take(order[start : start + self.batch_size])
-                n_steps += 1
-                running, (*totals, stop) = self._reported_step(
-                    Problem(*batch, **first.frame), running, sigma, n_steps
-                )
-                if stop or smoothed.ends_with(*totals):
-                    reason = "callback" if stop else "tol"
-                    break
-            else:
-                if n_iter == self.max_iter:
-                    reason = "max_iter"
-                else:
-                    n_iter += 1
-                    order = rows.epoch(random_state)
-        centers = problem.into_frame(first.out_of_frame(running.centers))
+        for n_iter, *rows in batches:
+            n_steps += 1
+            batch = Problem(*rows, **first.problem.frame)
+            running, (*totals, stop) = self._reported_step(batch, running, first.sigma, n_steps)
+            if stop or smoothed.ends_with(*totals):
+                reason = "callback" if stop else "tol"
+                break
+        if problem is None:
+            problem = Problem(X, sample_weight, **first.problem.frame)
+        centers = problem.into_frame(first.problem.out_of_frame(running.centers))
         solution = Solution(centers, [], n_iter, reason)
-        self._store(problem, solution, self._sigma_outside(first, sigma))
+        self._store(problem, solution, self._sigma_outside(first.problem, first.sigma))
         self.n_steps_ = n_steps
-        return jump
+        return first.jump
 
 
-class _Rows:
-    """Rows of the data by number, drawn by weight."""
+class _First(NamedTuple):
+    """What the fit to the first rows found, in the frame of its problem."""
 
-    def __init__(self, X, sample_weight):
-        self._X = X
-        self._weights = sample_weight
-        self._is_map = is_large_map(X)
-        self._mean = None
-        if sample_weight is not None:
-            self._mean = float(sample_weight.sum() / np.count_nonzero(sample_weight))
+    problem: Problem
+    running: Running
+    sigma: float
+    stop_reason: str
+    jump: tuple | None  # trials on both sides, where the perplexity jumps
 
-    def epoch(self, random_state):
-        return drawn_by_weight(self._weights, self._X.shape[0], random_state)
 
-    def take(self, ids):
-        """Some rows, in the order of the data, and their weights."""
-        X = self._X[np.sort(ids)]
-        if self._is_map:
-            X = check_block(np.asarray(X))
-            release(self._X)
-        return X, None if self._mean is None else np.full(len(ids), self._mean)
+def _batches(X, sample_weight, n_first, size, n_epochs, *, random_state):
+    """(epoch, rows, weights) of batches in random order, of which the first has its own size."""
+    for epoch in range(1, n_epochs + 1):
+        order = drawn_by_weight(sample_weight, X.shape[0], random_state)
+        if epoch == 1:
+            yield epoch, *_rows_of(X, sample_weight, order[:n_first])
+            order = order[n_first:]
+        for start in range(0, len(order), size):
+            yield epoch, *_rows_of(X, sample_weight, order[start : start + size])
+
+
+def _rows_of(X, sample_weight, ids):
+    """Rows drawn by weight, in the order of the data, and their weights, which are equal."""
+    rows = X[np.sort(ids)]
+    if is_large_map(X):
+        rows = check_block(np.asarray(rows))
+        release(X)
+    if sample_weight is None:
+        return rows, None
+    return rows, np.full(len(ids), sample_weight.sum() / np.count_nonzero(sample_weight))

@@ -94,7 +94,7 @@ class StreamMixin:
 
         with one_blas_thread(), np.errstate(under="ignore"):
             blocks = Blocks(_Validated(self, blocks, known=True))
-            if self._in_batches(len(X)):
+            if self._in_batches(X, weights):
                 problem = self._problem_over(blocks, labelled=True)
                 return self._fit_batches(X, weights, n_runs, problem)
             return self._fit_over(blocks, n_runs, X)

@@ -433,3 +433,29 @@ def test_what_is_no_batch():
         SoftKMeans(3).partial_fit(5)
     with pytest.raises(ValueError, match="batch_size"):
         SoftKMeans(3, batch_size=0).partial_fit(X)
+
+
+@every
+def test_rows_that_count_may_be_few(make):
+    weights = np.zeros(len(X))
+    weights[[5, 70, 900]] = 1.0, 2.0, 4.0
+    model = make(3, sigma=1e-3, batch_size=100, random_state=0).fit(X, sample_weight=weights)
+    assert sorted(model.cluster_mass_) == pytest.approx([1.0, 2.0, 4.0])
+    assert model.inertia_ == pytest.approx(0.0, abs=1e-9)
+    weights[:600] += 1.0  # beyond the first ones of 500 or more
+    model = make(8, batch_size=10, random_state=0).fit(X, sample_weight=weights)
+    counted = weights > 0.0
+    alone = make(8, batch_size=10, random_state=0).fit(X[counted], sample_weight=weights[counted])
+    assert model.n_steps_ > 1
+    np.testing.assert_allclose(model.cluster_centers_, alone.cluster_centers_, rtol=1e-9)
+
+
+@every
+def test_warnings_point_at_the_caller(make):
+    with pytest.warns(RuntimeWarning, match="n_init=3") as caught:
+        make(3, init=X[:3], n_init=3, sigma=1.0).partial_fit(X[:20])
+    assert caught[0].filename == __file__
+    rows = np.repeat([[0.0], [5.0]], [95, 5], axis=0)
+    with pytest.warns(ConvergenceWarning, match="cannot be reached") as caught:
+        make(2, perplexity=1.7, random_state=0).partial_fit(rows)
+    assert caught[0].filename == __file__
