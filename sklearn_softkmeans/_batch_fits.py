@@ -194,15 +194,15 @@ class BatchMixin:
         sizes = start_size(self.batch_size, self.n_clusters), self.batch_size
         random_state = check_random_state(self.random_state)
         batches = _batches(X, sample_weight, *sizes, self.max_iter, random_state=random_state)
-        n_iter, *rows = next(batches)
-        first = self._first_fit(*rows, n_runs)
+        n_iter, rows = next(batches)
+        first = self._first_fit(rows, None, n_runs)
         running, n_steps, reason = first.running, 1, "max_iter"
         if first.stop_reason == "callback":
             batches, reason = (), "callback"
         smoothed = Smoothed(self.tol)
-        for n_iter, *rows in batches:
+        for n_iter, rows in batches:
             n_steps += 1
-            batch = Problem(*rows, **first.problem.frame)
+            batch = Problem(rows, **first.problem.frame)
             running, (*totals, stop) = self._reported_step(batch, running, first.sigma, n_steps)
             if stop or smoothed.ends_with(*totals):
                 reason = "callback" if stop else "tol"
@@ -227,22 +227,22 @@ class _First(NamedTuple):
 
 
 def _batches(X, sample_weight, n_first, size, n_epochs, *, random_state):
-    """(epoch, rows, weights) of batches in random order, of which the first has its own size."""
+    """(epoch, rows) of batches in random order, of which the first has its own size.
+
+    Rows are drawn by weight, so that they need none of their own.
+    """
     for epoch in range(1, n_epochs + 1):
         order = drawn_by_weight(sample_weight, X.shape[0], random_state)
         if epoch == 1:
-            yield epoch, *_rows_of(X, sample_weight, order[:n_first])
+            yield epoch, _rows_of(X, order[:n_first])
             order = order[n_first:]
         for start in range(0, len(order), size):
-            yield epoch, *_rows_of(X, sample_weight, order[start : start + size])
+            yield epoch, _rows_of(X, order[start : start + size])
 
 
-def _rows_of(X, sample_weight, ids):
-    """Rows drawn by weight, in the order of the data, and their weights, which are equal."""
-    rows = X[np.sort(ids)]
+def _rows_of(X, ids):
+    rows = X[np.sort(ids)]  # in the order of a file
     if is_large_map(X):
         rows = check_block(np.asarray(rows))
         release(X)
-    if sample_weight is None:
-        return rows, None
-    return rows, np.full(len(ids), sample_weight.sum() / np.count_nonzero(sample_weight))
+    return rows

@@ -104,6 +104,10 @@ def test_a_stream_ends_when_its_average_stops_falling():
     falling, flat, noisy = Smoothed(1e-3), Smoothed(1e-3), Smoothed(1e-3)
     assert not any(falling.ends_with(1.0 / t, 1.0 / t) for t in range(1, 120))
     assert [flat.ends_with(-1.0, 1.0) for _ in range(120)].index(True) == 99
+    slow = [2000.0 - 0.01 * step for step in range(200)]  # half of tol, in as many steps as count
+    by_less_than_tol, by_anything = Smoothed(1e-3), Smoothed(0.0)
+    assert [by_less_than_tol.ends_with(mean, 1000.0) for mean in slow].index(True) < 120
+    assert not any(by_anything.ends_with(mean, 1000.0) for mean in slow)
     noise = np.random.RandomState(0).normal(size=2000)
     ends = [noisy.ends_with(1.0 + 0.01 * e, 1.0) for e in noise]
     assert ends.index(True) < 300
@@ -245,10 +249,10 @@ print(json.dumps([model.cluster_centers_.tolist(), streamed.cluster_centers_.tol
 
 
 class Ending:
-    """A callback that ends the fit with its first step, and keeps the names of tasks."""
+    """A callback that ends the fit with a task, and keeps the names of all."""
 
-    def __init__(self):
-        self.names = []
+    def __init__(self, task):
+        self.task, self.names = task, []
 
     def setup(self, estimator, context):
         pass
@@ -261,17 +265,20 @@ class Ending:
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator):
         self.names.append(context.task_name)
-        return "batches" in context.task_name and fitted_estimator.predict(X[:9]).shape == (9,)
+        ready = fitted_estimator.predict(X[:9]).shape == (9,)
+        return ready and context.task_name.startswith(self.task)
 
 
 def test_a_callback_is_told_of_steps_and_ends_them():
     pytest.importorskip("sklearn.callback")
-    ending = Ending()
+    ending = Ending("run batches")
     model = SoftKMeans(8, batch_size=200, random_state=0).set_callbacks(ending).fit(X)
     assert model.stop_reason_ == "callback"
     assert model.n_steps_ == 2
     assert "run batches, iteration 2" in ending.names
     assert len(model.labels_) == len(X)
+    at_once = SoftKMeans(8, batch_size=200, random_state=0).set_callbacks(Ending("run 0")).fit(X)
+    assert (at_once.stop_reason_, at_once.n_steps_) == ("callback", 1)
 
 
 def test_inertia_falls_with_the_number_of_clusters():
@@ -358,6 +365,7 @@ def test_rows_wait_until_there_are_as_many_as_clusters(make):
     expected = make(3, sigma=1.0, random_state=0).partial_fit(X[:4])
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
     assert model.n_steps_ == 1
+    assert "_waiting" not in vars(model)
     centers = model.cluster_centers_.copy()
     model.partial_fit(X[:2], sample_weight=[0.0, 0.0]).partial_fit(X[:0])
     np.testing.assert_array_equal(model.cluster_centers_, centers)
