@@ -203,9 +203,8 @@ def _remove(problem, centers, n_removed):
     needed = np.zeros(len(centers), dtype=bool)
     for also_needed in (False, True):
         for j in np.argsort(costs, kind="stable"):
-            if kept.sum() == len(centers) - n_removed:
-                return centers[kept]
-            if kept[j] and (also_needed or not needed[j]):
+            too_many = kept.sum() > len(centers) - n_removed
+            if too_many and kept[j] and (also_needed or not needed[j]):
                 kept[j] = False
                 needed[neighbours[j]] = True
                 needed[neighbours == j] = True

@@ -1,9 +1,10 @@
 """Fits by stochastic EM: `batch_size` of `fit`, and `partial_fit`."""
 
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -16,6 +17,7 @@ from ._minibatch import Running, Smoothed, drawn_by_weight, start_size, step
 from ._progress import Progress
 from ._reports import jump_of_perplexity
 from ._solver import Solution
+from ._typing import MatrixLike
 from ._validation import check_block, check_perplexity, check_rows, refuse_dask
 
 # Fitted attributes that a stream makes wrong.
@@ -37,7 +39,9 @@ class BatchMixin:
     # --------------------------------------------------------------------------- a stream
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Move the cluster centers by one batch of rows: a step of stochastic EM.
 
         The first batch is fitted as by `fit`, with "exchange" where `init` is "k-means++"; it
