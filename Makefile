@@ -18,6 +18,7 @@ SOURCES := $(shell find sklearn_softkmeans -name __pycache__ -prune -o -print)
 
 INSTALL_bench = .
 INSTALL_demo = ".[plot]"
+INSTALL_doc = "$(TORCH)" ".[dask,doc,onnx,plot,torch]"
 INSTALL_examples = "$(TORCH)" ".[dask,plot,torch]"
 # dask takes any pyarrow, and that one needs NumPy 2 from some release on.
 INSTALL_floors = --constraint .venv-floors/floors.txt "pyarrow<20" "$(TORCH)" ".[test]"
@@ -35,7 +36,7 @@ export PRINT_FLOORS
 # Installs share the folder build/.
 .NOTPARALLEL:
 .PRECIOUS: .venv-%/made .venv-%/installed
-.PHONY: help demo examples claims test lint format coverage fuzz test-floors bench clean
+.PHONY: help demo examples claims doc test lint format coverage fuzz test-floors bench clean
 
 help:  ## List the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +49,9 @@ examples: .venv-examples/installed  ## Run the examples that draw; their picture
 
 claims: .venv-demo/installed  ## Print the tables behind doc/claims.md: some minutes
 	.venv-demo/$(SCRIPTS)/python examples/claims_table.py $(ARGS)
+
+doc: .venv-doc/installed  ## Build the site, with its gallery, in build/doc: some minutes
+	.venv-doc/$(SCRIPTS)/sphinx-build -W --keep-going -j auto -d build/doctrees doc build/doc $(ARGS)
 
 test: .venv-test/installed  ## Run all tests and doctests on the installed package
 	.venv-test/$(SCRIPTS)/pytest $(ARGS)
@@ -80,7 +84,7 @@ bench: .venv-bench/installed  ## Measure speed side by side with scikit-learn
 	.venv-bench/$(SCRIPTS)/python benchmarks/run.py $(ARGS)
 
 clean:  ## Remove environments and everything else that was made
-	rm -rf .venv-* build dist *.egg-info demo.png
+	rm -rf .venv-* build dist *.egg-info demo.png doc/auto_examples doc/generated
 	rm -rf .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
