@@ -3,21 +3,18 @@
 import inspect
 import os
 import re
-import sys
+import runpy
 from pathlib import Path
 
-from docutils.utils.math import pick_math_environment, wrap_math_code  # noqa: F401
+from docutils import nodes
+from docutils.utils.math import pick_math_environment
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import sklearn_softkmeans
-from sklearn_softkmeans import nn
+from sklearn_softkmeans import dask, inspection, metrics, nn, projections
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-sys.path.insert(0, str(HERE))
-
-import floors
-
 project = "sklearn_softkmeans"
 author = "sklearn_softkmeans developers"
 version = release = sklearn_softkmeans.__version__
@@ -72,13 +69,16 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "filename_pattern": r"/plot_",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": r"[/\\](?!plot_)\w+\.py$",
+    "ignore_pattern": r"^(?!(.*[/\\])?plot_)",
     "matplotlib_animations": False,
     "min_reported_time": 1,
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,
 }
+
+# In this order names are looked up.
+MODULES = (sklearn_softkmeans, inspection, metrics, dask, projections, nn)
 
 # Pages whose text is a file at the top of the repository.
 ELSEWHERE = {
@@ -119,6 +119,13 @@ def in_the_site(link, folder, page_folder):
     return f"{picture}[{text}]({relative}{anchor})"
 
 
+def mend_docstring(app, what, name, thing, options, lines):
+    """What reads well in a docstring, and not to numpydoc or docutils."""
+    text = re.sub(r"\\\n\s*", "", "\n".join(lines))  # a backslash continues a line
+    text = re.sub(r"(shape \(\w+)_(?=[ ,)])", r"\1\\_", text)  # "n_iter_" would be a link
+    lines[:] = text.split("\n")
+
+
 def skip_what_others_wrote(app, what, name, member, skip, options):
     """Members that classes inherit from scikit-learn and PyTorch are documented there."""
     function = inspect.unwrap(getattr(member, "fget", None) or member)
@@ -129,7 +136,7 @@ def skip_what_others_wrote(app, what, name, member, skip, options):
 def inline_mathml(self, node):
     """Formulas that need neither a script nor a connection."""
     self.body.append(str(tex2mathml(node.astext())))
-    raise_skip()
+    raise nodes.SkipNode
 
 
 def block_mathml(self, node):
@@ -139,26 +146,33 @@ def block_mathml(self, node):
     if environment != "equation*":
         tex = rf"\begin{{{environment}}}{tex}\end{{{environment}}}"
     self.body.append(f'<div class="math">{tex2mathml(tex, as_block=True)}</div>')
-    raise_skip()
-
-
-def raise_skip():
-    """Children of the node are done."""
-    from docutils import nodes
-
     raise nodes.SkipNode
+
+
+def find_public(app, env, node, contnode):
+    """A reference to a public name, wherever in the package it is."""
+    name = node.get("reftarget", "")
+    for module in MODULES:
+        if node.get("refdomain") == "py" and name in module.__all__:
+            return env.domains["py"].resolve_xref(
+                env, node["refdoc"], app.builder, "obj", f"{module.__name__}.{name}", node, contnode
+            )
+    return None
 
 
 def draw_floors(app):
     """The picture of the modules and their floors."""
     folder = HERE / "generated"
     folder.mkdir(exist_ok=True)
-    (folder / "floors.svg").write_text(floors.picture(), encoding="utf-8")
+    picture = runpy.run_path(str(HERE / "floors.py"))["picture"]
+    (folder / "floors.svg").write_text(picture(), encoding="utf-8")
 
 
 def setup(app):
     """Connect the functions above."""
     app.add_html_math_renderer("mathml", (inline_mathml, None), (block_mathml, None))
+    app.connect("autodoc-process-docstring", mend_docstring, priority=100)  # before numpydoc
     app.connect("autodoc-skip-member", skip_what_others_wrote)
     app.connect("builder-inited", draw_floors)
+    app.connect("missing-reference", find_public)
     app.connect("source-read", take_text_from_elsewhere)

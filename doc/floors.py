@@ -49,7 +49,9 @@ def picture():
             baseline = y + PAD + 15 + number * LINE
             if number == 0:
                 parts.append(f'<text class="number" x="12" y="{baseline}">floor {floor}</text>')
-            parts.append(f'<text x="{LEFT}" y="{baseline}" xml:space="preserve">{escape(row)}</text>')
+            parts.append(
+                f'<text x="{LEFT}" y="{baseline}" xml:space="preserve">{escape(row)}</text>'
+            )
         y += height + 6
     title = "Modules by floor: each imports only from floors below its own."
     return (
