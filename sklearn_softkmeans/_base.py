@@ -90,8 +90,8 @@ class BaseSoftKMeans(
             Fitted estimator.
         """
         with callbacks_of(self, X, y):
-            jump = self._fit(X, sample_weight, self._n_runs())
-        self._warn(jump)
+            around = self._fit(X, sample_weight, self._n_runs())
+        self._warn(around)
         return self
 
     def _fit(self, X, sample_weight, n_runs):
@@ -119,10 +119,10 @@ class BaseSoftKMeans(
         return None if isinstance(self.sigma, str) else float(self.sigma)
 
     def _run(self, problem, init, n_runs):
-        """Fit and store; returns the trials on both sides where the perplexity jumps, or None."""
-        solution, sigma, jump = self._best_solution(problem, init, n_runs)
+        """Fit and store; returns the trials around a perplexity that could not be reached."""
+        solution, sigma, around = self._best_solution(problem, init, n_runs)
         self._store(problem, solution, self._sigma_outside(problem, sigma))
-        return jump
+        return around
 
     def _sigma_outside(self, problem, sigma):
         """The temperature in the unit of X: the given one itself, without rounding."""
@@ -130,10 +130,10 @@ class BaseSoftKMeans(
         return float(sigma * problem.unit) if given is None else given
 
     def _best_solution(self, problem, init, n_runs):
-        """The best run at the temperature asked for: (solution, sigma in the frame, jump)."""
+        """The best run at the temperature asked for: (solution, sigma in the frame, trials)."""
         solution, sigma = self._best_run(problem, init, n_runs, self._given_sigma)
         if self.perplexity is None:
-            return solution, sigma, None
+            return solution, sigma, []
         return self._search(problem, solution, sigma)
 
     def _fit_over(self, blocks, n_runs, X=None):
@@ -175,13 +175,13 @@ class BaseSoftKMeans(
         return first_sigma(problem, centers, self.perplexity)
 
     def _search(self, problem, solution, sigma):
-        """Adapt sigma to the perplexity: (solution, sigma, trials on both sides of a jump)."""
+        """Adapt sigma to the perplexity: (solution, sigma, trials around it if none has it)."""
 
         def fit(centers, sigma):
             return self._solve(problem, centers, sigma, "search")
 
-        trial, other = search(problem, solution, sigma, self.perplexity, fit)
-        return trial.solution, trial.sigma, other and (trial, other)
+        trial, around = search(problem, solution, sigma, self.perplexity, fit)
+        return trial.solution, trial.sigma, around
 
     def _n_runs(self):
         if not isinstance(self.init, str) and not callable(self.init):
@@ -248,8 +248,8 @@ class BaseSoftKMeans(
             solution.centers, self.cluster_mass_, resolution(problem, distance)
         )
 
-    def _warn(self, jump):
-        for message in shortcomings(self, jump):
+    def _warn(self, around):
+        for message in shortcomings(self, around):
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     # ------------------------------------------------------------------------ validation

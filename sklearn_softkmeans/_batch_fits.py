@@ -15,7 +15,7 @@ from ._centers import problem_for_fit
 from ._compat import check_raw_weights, fit_context, n_rows_of
 from ._minibatch import Running, Smoothed, drawn_by_weight, start_size, step
 from ._progress import Progress
-from ._reports import jump_of_perplexity
+from ._reports import unreached_perplexity
 from ._solver import Solution
 from ._typing import MatrixLike
 from ._validation import check_block, check_perplexity, check_rows, refuse_dask
@@ -110,13 +110,13 @@ class BatchMixin:
         X, weights = X[weights > 0.0], weights[weights > 0.0]
         if len(weights) == 0:
             return self
-        jump = None
+        around = []
         with one_blas_thread(), np.errstate(under="ignore"):
             if hasattr(self, "cluster_centers_"):
                 self._step(X, weights)
             else:
-                jump = self._begin(X, weights, self._n_runs())
-        for message in jump_of_perplexity(self, jump):
+                around = self._begin(X, weights, self._n_runs())
+        for message in unreached_perplexity(self, around):
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
@@ -129,7 +129,7 @@ class BatchMixin:
         first = self._first_fit(X, weights, n_runs)
         self.sigma_ = self._sigma_outside(first.problem, first.sigma)
         self._keep(first.problem, first.running, 1, X.dtype)
-        return first.jump
+        return first.around
 
     def _step(self, X, weights):
         centers = self.cluster_centers_
@@ -167,10 +167,10 @@ class BatchMixin:
         init = self._validate_init(X)
         # Few rows make it cheap, and no later step mends what it does.
         init = "exchange" if isinstance(init, str) and init == "k-means++" else init
-        solution, sigma, jump = self._best_solution(problem, init, n_runs)
+        solution, sigma, around = self._best_solution(problem, init, n_runs)
         mass = problem.statistics(solution.centers, sigma).mass * problem.weight_unit
         running = Running(solution.centers, mass)
-        return _First(problem, running, sigma, solution.stop_reason, jump)
+        return _First(problem, running, sigma, solution.stop_reason, around)
 
     def _reported_step(self, problem, running, sigma, n_steps):
         """A step: the new state, and (objective, inertia, whether to stop) of its batch."""
@@ -217,7 +217,7 @@ class BatchMixin:
         solution = Solution(centers, [], n_iter, reason)
         self._store(problem, solution, self._sigma_outside(first.problem, first.sigma))
         self.n_steps_ = n_steps
-        return first.jump
+        return first.around
 
 
 class _First(NamedTuple):
@@ -227,7 +227,7 @@ class _First(NamedTuple):
     running: Running
     sigma: float
     stop_reason: str
-    jump: tuple | None  # trials on both sides, where the perplexity jumps
+    around: list  # trials around a perplexity that could not be reached
 
 
 def _batches(X, sample_weight, n_first, size, n_epochs, *, random_state):

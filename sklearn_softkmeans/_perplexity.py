@@ -17,7 +17,8 @@ from ._assignment import Problem
 from ._centers import update_centers
 from ._solver import Solution
 
-_EXACT = 2e-3  # relative difference to the perplexity asked for that will do
+_EXACT = 2e-3  # relative difference to the perplexity asked for that will do,
+_SHARE = 0.1  # and relative to what it is away from 1 and from the number of clusters
 _NARROW = 1e-3  # relative width of a bracket of sigma across which the perplexity jumps
 _MAX_TRIALS = 40
 _FIRST_STEP = 0.02  # at least, in log(sigma), and twice as much each time, towards a bracket
@@ -68,27 +69,30 @@ def first_sigma(problem, centers, perplexity):
 
 
 def search(problem, solution, sigma, perplexity, fit):
-    """Fit until the model has the perplexity: (the trial that has it, None).
+    """Fit until the model has the perplexity: (the trial that has it, no others).
 
     `fit(centers, sigma)` returns a `Solution`. Merged centres do not come apart again when sigma
     falls, so each fit starts from the centres of the last one that was too cold, if there is one.
-    Where the perplexity jumps over the one asked for, the result is the trials on both sides, and
-    the last one twice where the other side is out of reach.
+    The result is a trial, and the trials around the perplexity where none has it: those on both
+    sides of a jump, or one where all trials are on its side. Of a jump it is the cold one.
     """
     start = solution.centers
+    margin = min(perplexity - 1.0, len(start) - perplexity)
+    allowed = min(_EXACT * perplexity, _SHARE * margin)
     sides = {}  # the last trial that was too cold, and the last that was too hot
     for n_trials in range(_MAX_TRIALS):
         trial = Trial(sigma, mean_perplexity(problem, solution.centers, sigma), solution)
-        met = abs(trial.perplexity / perplexity - 1.0) <= _EXACT
+        met = abs(trial.perplexity - perplexity) <= allowed
         if met or problem.spread == 0.0:  # centres at equal rows: no temperature tells them apart
-            return trial, None
+            return trial, []
         sides["cold" if trial.perplexity < perplexity else "hot"] = trial
         cold, hot = sides.get("cold"), sides.get("hot")
         if cold and hot and hot.sigma < (1.0 + _NARROW) * cold.sigma:
             break
         sigma = _next_sigma(problem, cold, hot, perplexity, n_trials)
         solution = fit(cold.solution.centers if cold else start, sigma)
-    return cold or hot, hot or cold
+    around = [side for side in (cold, hot) if side]
+    return around[0], around
 
 
 def _next_sigma(problem, cold, hot, perplexity, n_trials):

@@ -1,11 +1,11 @@
 """What a fit tells its user: where it fell short of what was asked for, and what to change."""
 
 
-def shortcomings(estimator, jump=None):
+def shortcomings(estimator, around=()):
     """Messages of the warnings that a fitted estimator owes.
 
-    `jump` holds the trials on both sides of the temperature where the perplexity jumps over the one
-    asked for.
+    `around` holds the trials around a perplexity that could not be reached: those on both sides of
+    the temperature where it jumps, or the last one where all are on one side.
     """
     if estimator.stop_reason_ == "max_iter":
         yield (
@@ -19,23 +19,13 @@ def shortcomings(estimator, jump=None):
             f"merged with them or hold no rows. {_remedy(estimator)}, or ask for fewer clusters: X "
             "may have fewer different rows than n_clusters."
         )
-    yield from jump_of_perplexity(estimator, jump)
+    yield from unreached_perplexity(estimator, around)
 
 
-def jump_of_perplexity(estimator, jump):
-    """The message where it jumps over the one asked for."""
-    if jump is not None:
-        cold, hot = jump
-        reason = (
-            f"at sigma={estimator.sigma_:.6g} centers merge, and the mean perplexity jumps from "
-            f"{cold.perplexity:.4g} to {hot.perplexity:.4g}"
-            if cold is not hot
-            else f"it was missed at all temperatures down or up to sigma={estimator.sigma_:.6g}"
-        )
-        yield (
-            f"perplexity={estimator.perplexity} cannot be reached: {reason}. The model has "
-            f"{cold.perplexity:.4g}. Ask for a perplexity on this side, or for fewer clusters."
-        )
+def unreached_perplexity(estimator, around):
+    """The message of trials around the one asked for, none of which has it."""
+    if around:
+        yield _unreached(estimator, *around)
 
 
 def _unconverged(estimator):
@@ -45,6 +35,22 @@ def _unconverged(estimator):
             f"tol={estimator.tol} of the inertia"
         )
     return f"iterations before the centers were within tol={estimator.tol} of a fixed point"
+
+
+def _unreached(estimator, trial, hot=None):
+    asked = f"perplexity={estimator.perplexity} cannot be reached"
+    if hot is None:
+        return (
+            f"{asked}: down to sigma={estimator.sigma_:.6g} the mean perplexity is no closer than "
+            f"{trial.perplexity:.4g}, which the model has. Rows lie equally far from centers, or "
+            "centers are equal. Ask for a perplexity that is larger, or for fewer clusters."
+        )
+    return (
+        f"{asked}: at sigma={estimator.sigma_:.6g} centers merge, and the mean perplexity jumps "
+        f"from {trial.perplexity:.4g} to {hot.perplexity:.4g}. The model has "
+        f"{trial.perplexity:.4g}. Ask for a perplexity on one side of the jump, or for fewer "
+        "clusters."
+    )
 
 
 def _remedy(estimator):

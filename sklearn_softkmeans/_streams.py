@@ -79,8 +79,8 @@ class StreamMixin:
                 "For stochastic EM call partial_fit with each block."
             )
         with callbacks_of(self), one_blas_thread(), np.errstate(under="ignore"):
-            jump = self._fit_over(Blocks(_Validated(self, blocks)), self._n_runs())
-        self._warn(jump)
+            around = self._fit_over(Blocks(_Validated(self, blocks)), self._n_runs())
+        self._warn(around)
         return self
 
     def _fit_map(self, X, sample_weight, n_runs):

@@ -61,9 +61,9 @@ class _DaskKMeans(BaseSoftKMeans):
         """
         rows, X = self._rows(X, reset=True)
         with callbacks_of(self, X, y), one_blas_thread(), np.errstate(under="ignore"):
-            jump = self._fit_over(DaskBlocks(rows.blocks, rows.weights(sample_weight)), n_runs=1)
+            around = self._fit_over(DaskBlocks(rows.blocks, rows.weights(sample_weight)), 1)
         self.n_features_in_ = self.cluster_centers_.shape[1]
-        self._warn(jump)
+        self._warn(around)
         self.labels_ = self.predict(X)
         return self
 

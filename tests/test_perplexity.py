@@ -81,6 +81,24 @@ def test_a_jump_is_reported_with_both_sides(alpha):
     assert found < 1.5 < perplexity_of(hotter, X)
 
 
+@pytest.mark.parametrize("alpha", [1, 1.5])
+def test_rows_that_are_shared_at_any_sigma_are_reported(alpha):
+    """The middle row has two clusters however cold it is: 4/3 on average."""
+    estimator = model(alpha, 2, perplexity=1.2, init=[[-0.6], [0.6]])
+    with pytest.warns(
+        ConvergenceWarning, match=r"=1.2 cannot be reached: .* than 1\.333"
+    ) as caught:
+        estimator.fit([[-1.0], [0.0], [1.0]])
+    assert len(caught) == 1
+
+
+@alphas
+@pytest.mark.parametrize("perplexity", [1.001, 1.01])
+def test_a_perplexity_close_to_one_is_told_from_hard(perplexity, alpha):
+    estimator = model(alpha, 3, perplexity=perplexity, random_state=0).fit(IRIS)
+    assert perplexity_of(estimator, IRIS) - 1.0 == pytest.approx(perplexity - 1.0, rel=0.11)
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -127,6 +145,6 @@ def test_sigma_of_fixed_centres(alpha):
 @pytest.mark.parametrize("alpha", [1, 1.5])
 def test_a_search_that_ends_on_one_side_says_so(alpha, monkeypatch):
     monkeypatch.setattr(_perplexity, "_MAX_TRIALS", 1)
-    with pytest.warns(ConvergenceWarning, match="cannot be reached: it was missed") as caught:
+    with pytest.warns(ConvergenceWarning, match="cannot be reached: down to") as caught:
         estimator = model(alpha, 3, perplexity=1.7, random_state=0).fit(WINE)
     assert f"The model has {perplexity_of(estimator, WINE):.4g}." in str(caught[-1].message)
