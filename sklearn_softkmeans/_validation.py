@@ -21,6 +21,7 @@ def check_rows(estimator, X, *, reset):
 
 def check_counted_rows(X, sample_weight):
     """The rows that count and their weights, for functions; None stands for unit weights."""
+    refuse_dask(X)
     X = check_array(X, input_name="X", **_ROWS)
     weights = check_sample_weight(sample_weight, X)
     if weights is not None and not weights.all():

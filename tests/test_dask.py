@@ -20,8 +20,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
 from models import fit_quietly, run_python
-from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
+from sklearn_softkmeans import (
+    EntmaxKMeans,
+    SoftKMeans,
+    objective_and_gradient,
+    soft_kmeans_path,
+)
 from sklearn_softkmeans.dask import DaskEntmaxKMeans, DaskSoftKMeans
+from sklearn_softkmeans.inspection import critical_sigma, hard_sigma
 
 X = 20.0 + reference.blobs(6, n_samples=3000, n_features=4, std=1.0, box=6.0, seed=0)
 START = X[:6]
@@ -280,6 +286,17 @@ def test_bad_input_is_named(lazy, plain):
     with pytest.raises(ValueError, match="expecting 4 features"):
         model.predict(da.zeros((3, 2)))
     assert not hasattr(model, "fit_blocks")
+
+
+@pytest.mark.parametrize("function", [
+    lambda X: soft_kmeans_path(X, 2),
+    lambda X: objective_and_gradient(X, [[0.0, 0.0]], sigma=1.0),
+    lambda X: hard_sigma(X, [[0.0, 0.0]]),
+    lambda X: critical_sigma(X, 2),
+])  # fmt: skip
+def test_functions_read_no_collection_into_memory(function):
+    with pytest.raises(TypeError, match="would have to be read into memory"):
+        function(da.ones((9, 2)))
 
 
 def test_without_dask_an_error_says_what_to_install(monkeypatch):
