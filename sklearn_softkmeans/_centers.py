@@ -254,10 +254,12 @@ def _weighted_quantile(values, weights, share):
 
 
 def critical(problem, n_clusters):
-    """The temperature above which all centres at the mean are stable, in the frame."""
+    """The temperature above which all centres at the mean are stable, in the frame; may be inf."""
     if problem.spread == 0.0:
         return 0.0
-    return float(np.sqrt(n_clusters ** (problem.alpha - 1.0) * _largest_variance(problem)))
+    with np.errstate(over="ignore"):
+        factor = np.float64(n_clusters) ** (0.5 * (problem.alpha - 1.0))
+        return float(factor * np.sqrt(_largest_variance(problem)))
 
 
 def _largest_variance(problem):

@@ -16,7 +16,7 @@ from ._gradient import in_units, weighted_distortion
 from ._seeding import initial_centers
 from ._solver import solve
 from ._typing import MatrixLike
-from ._validation import check_counted_rows, check_initial_centers
+from ._validation import check_counted_rows, check_enough_rows, check_initial_centers
 
 # Before centers that have merged are let go, in units of sigma: the disturbance that lets them
 # part. Large against the tolerance, small against what parts.
@@ -163,10 +163,7 @@ def soft_kmeans_path(
     array([0.  , 2.19, 2.5 , 2.5 ])
     """
     X, weights = check_counted_rows(X, sample_weight)
-    if X.shape[0] < n_clusters:
-        raise ValueError(
-            f"n_samples={X.shape[0]} should be >= n_clusters={n_clusters}. Ask for fewer clusters."
-        )
+    check_enough_rows(X.shape[0], n_clusters)
     cooling = direction == "cooling"
     if init is None:
         init = "mean" if cooling else "k-means++"
@@ -198,6 +195,11 @@ def _grid(problem, n_clusters, n_sigmas, eps):
     highest = 1.05 * critical(problem, n_clusters) * problem.unit
     if highest == 0.0:
         raise ValueError("All rows of X are equal and have no critical sigma. Pass sigmas.")
+    if highest * highest == np.inf:
+        raise ValueError(
+            f"The square of the critical sigma overflows float64 with alpha={problem.alpha:.3g}, "
+            f"n_clusters={n_clusters}. Pass sigmas, or take a smaller alpha."
+        )
     return highest * np.geomspace(1.0, eps, n_sigmas)
 
 

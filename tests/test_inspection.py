@@ -113,6 +113,13 @@ def test_critical_sigma_takes_weights_for_repetitions():
     assert critical_sigma(far, 3, sample_weight=counts) == pytest.approx(found, rel=1e-12)
 
 
+def test_critical_sigma_of_a_very_large_alpha():
+    X = [[-1.0], [1.0]]
+    assert critical_sigma(X, 10, 401.0) == pytest.approx(1e200, rel=1e-12)
+    assert critical_sigma(X, 10, 801.0) == np.inf
+    assert critical_sigma(X, 1, 801.0) == 1.0
+
+
 def test_equal_rows_have_no_transition():
     assert critical_sigma(np.full((5, 40), 3.0), 2) == 0.0
     assert critical_sigma(np.full((5, 2), 0.1), 2) == 0.0

@@ -209,6 +209,7 @@ def test_a_finished_path_warns_of_nothing():
     ({"n_clusters": 0}, "'n_clusters' parameter of soft_kmeans_path"),
     ({"n_clusters": 151}, "n_samples=150 should be >= n_clusters=151"),
     ({"alpha": 0.5}, "'alpha' parameter of soft_kmeans_path"),
+    ({"alpha": 800.0}, "critical sigma overflows float64 with alpha=800"),
     ({"eps": 1.0}, "'eps' parameter of soft_kmeans_path"),
     ({"direction": "up"}, "'direction' parameter of soft_kmeans_path"),
     ({"sigmas": [1.0, -1.0]}, "sigmas must be numbers of at least 0 in one dimension"),

@@ -149,7 +149,8 @@ def critical_sigma(
     Returns
     -------
     sigma : float
-        Temperature as a length in the unit of X; 0 where all rows are equal.
+        Temperature as a length in the unit of X; 0 where all rows are equal, and infinite where it
+        does not fit into float64, with `alpha` in the hundreds.
 
     Raises
     ------
