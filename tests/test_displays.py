@@ -209,6 +209,16 @@ def test_data_frames_pipelines_and_many_clusters_are_drawn(frame):
     assert display.ax_.get_ylabel() == "width"
 
 
+@pytest.mark.parametrize("kind", ["shares", "perplexity"])
+def test_keyword_arguments_reach_the_image(kind):
+    fitted = SoftKMeans(3, random_state=0).fit(PLANE)
+    options = {"kind": kind, "grid_resolution": 20, "alpha": 0.25, "aspect": "equal"}
+    display = MembershipDisplay.from_estimator(fitted, PLANE, **options)
+    assert display.surface_.get_alpha() == 0.25
+    assert display.ax_.get_aspect() == 1.0
+    assert display.plot("perplexity", cmap="magma").surface_.get_cmap().name == "magma"
+
+
 def test_given_axes_are_drawn_on():
     ax = matplotlib.figure.Figure().add_subplot()
     fitted = SoftKMeans(3, random_state=0).fit(PLANE)
@@ -240,7 +250,8 @@ def test_without_matplotlib_the_error_names_the_remedy(monkeypatch, path):
 @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
 def test_the_tree_joins_each_centre_to_its_origin(container):
     display = AnnealingDisplay.from_data(container(PLANE), 3, color="0.2")
-    lines = display.ax_.lines
+    lines = display.lines_
+    assert lines == list(display.ax_.lines)
     assert len(lines) == display.n_centers[1:].sum()
     assert (np.diff(display.n_centers) >= 0).all()
     heights = display.centers[0][:, 0]
@@ -273,14 +284,22 @@ def test_the_tree_can_be_drawn_again_elsewhere():
 
 @pytest.mark.parametrize("n_clusters", [0, len(PLANE) + 1])
 def test_the_tree_needs_a_number_of_clusters_that_can_be(n_clusters):
-    with pytest.raises(ValueError, match="n_clusters="):
+    with pytest.raises(ValueError, match=r"n_clusters ?="):
         AnnealingDisplay.from_data(PLANE, n_clusters)
 
 
-@pytest.mark.parametrize(("n_features", "axis"), [(1, 1), (2, 2), (2, -1), (2, "x")])
-def test_the_tree_has_the_axes_of_its_features(n_features, axis):
+@pytest.mark.parametrize("n_clusters", [2.5, "3"])
+def test_the_tree_needs_a_whole_number_of_clusters(n_clusters):
+    with pytest.raises(TypeError, match="n_clusters must be an instance of"):
+        AnnealingDisplay.from_data(PLANE, n_clusters)
+
+
+@pytest.mark.parametrize("X, axis", [(PLANE, 2), (PLANE, -1), (PLANE[:, :1], 1)])
+def test_the_tree_has_no_more_axes_than_the_picture(X, axis):
     with pytest.raises(ValueError, match="axis must be one of"):
-        AnnealingDisplay.from_data(PLANE[:, :n_features], 3, axis=axis)
+        AnnealingDisplay.from_data(X, 3, axis=axis)
+    with pytest.raises(ValueError, match="axis must be one of"):
+        AnnealingDisplay.from_data(X, 3).plot(axis=axis)
 
 
 @pytest.mark.parametrize(("n_clusters", "sigmas"), [(1, [1.0]), (1, [1.0, 0.5]), (3, [9.0, 8.0])])

@@ -100,6 +100,7 @@ class MembershipDisplay:
         grid_resolution: int = 200,
         margin: float = 0.1,
         ax: Any = None,
+        **kwargs: Any,
     ) -> Self:
         """Draw the responsibilities of a fitted estimator around some rows.
 
@@ -119,6 +120,8 @@ class MembershipDisplay:
             What is drawn around the rows, relative to their range; at least 0.
         ax : matplotlib Axes, default=None
             Axes to draw on. None makes a figure.
+        **kwargs : dict
+            Passed to the `imshow` method of the axes.
 
         Returns
         -------
@@ -157,9 +160,15 @@ class MembershipDisplay:
             centers=getattr(estimator, "cluster_centers_", None),
             axis_names=names_of_columns(X),
         )
-        return display.plot(kind, ax=ax)
+        return display.plot(kind, ax=ax, **kwargs)
 
-    def plot(self, kind: Literal["shares", "perplexity"] = "shares", *, ax: Any = None) -> Self:
+    def plot(
+        self,
+        kind: Literal["shares", "perplexity"] = "shares",
+        *,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the responsibilities.
 
         Parameters
@@ -170,6 +179,8 @@ class MembershipDisplay:
             color bar.
         ax : matplotlib Axes, default=None
             Axes to draw on. None makes a figure.
+        **kwargs : dict
+            Passed to the `imshow` method of the axes.
 
         Returns
         -------
@@ -189,15 +200,16 @@ class MembershipDisplay:
         self.figure_ = self.ax_.figure
         if kind == "shares":
             palette = _WHITE + (1.0 - _WHITE) * rgb_of(self.responsibilities.shape[-1])
-            self.surface_ = self._image(np.clip(self.responsibilities @ palette, 0.0, 1.0))
+            colors = np.clip(self.responsibilities @ palette, 0.0, 1.0)
+            self.surface_ = self._image(colors, **kwargs)
             self._draw_points()
             self._draw_contours("0.15")
             if self.contours_ is not None:
                 self.ax_.clabel(self.contours_, fmt="%g", fontsize=8)
         else:
-            self.surface_ = self._image(
-                self.perplexity, cmap="cividis", vmin=1.0, vmax=max(self.perplexity.max(), 2.0)
-            )
+            highest = max(self.perplexity.max(), 2.0)
+            options = {"cmap": "cividis", "vmin": 1.0, "vmax": highest, **kwargs}
+            self.surface_ = self._image(self.perplexity, **options)
             label = "effective number of clusters"
             self.figure_.colorbar(self.surface_, ax=self.ax_, label=label)
             self.ax_.scatter(*self.points.T, s=6, color="white", alpha=0.5, linewidths=0)
@@ -212,7 +224,8 @@ class MembershipDisplay:
 
     def _image(self, values, **kwargs):
         extent = [self.xx0[0], self.xx0[-1], self.xx1[0], self.xx1[-1]]
-        return self.ax_.imshow(values, extent=extent, origin="lower", aspect="auto", **kwargs)
+        options = {"extent": extent, "origin": "lower", "aspect": "auto", **kwargs}
+        return self.ax_.imshow(values, **options)
 
     def _draw_points(self):
         for j in range(self.responsibilities.shape[-1]):

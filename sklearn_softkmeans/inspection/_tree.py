@@ -7,11 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
+from sklearn.utils import check_scalar
 
 from .._annealing import annealing_stages
 from .._assignment import one_blas_thread
 from .._typing import Array, MatrixLike
-from .._validation import check_counted_rows
+from .._validation import check_counted_rows, check_enough_rows
 from ._collapse import axes_of_picture
 from ._drawing import axes_for, color, names_of_columns
 
@@ -40,6 +41,8 @@ class AnnealingDisplay:
         Axes with the picture.
     figure_ : matplotlib Figure
         Figure that the axes belong to.
+    lines_ : list of matplotlib Line2D
+        One for each center at each temperature but the first, from its origin.
 
     See Also
     --------
@@ -115,6 +118,8 @@ class AnnealingDisplay:
 
         Raises
         ------
+        TypeError
+            If `n_clusters` is no integer.
         ValueError
             If a parameter is out of its range, or an array is not finite or of the wrong shape.
         ImportError
@@ -122,11 +127,9 @@ class AnnealingDisplay:
         """
         names = names_of_columns(X)
         X, weights = check_counted_rows(X, sample_weight)
-        if not (isinstance(n_clusters, Integral) and 1 <= n_clusters <= X.shape[0]):
-            raise ValueError(
-                f"n_clusters={n_clusters!r} must be a whole number, at least 1 and at most "
-                f"n_samples={X.shape[0]}."
-            )
+        check_scalar(n_clusters, "n_clusters", Integral, min_val=1)
+        check_enough_rows(X.shape[0], n_clusters)
+        _check_axis(axis, X.shape[1])
         with one_blas_thread(), np.errstate(under="ignore"):
             stages = annealing_stages(X, n_clusters, weights)
         onto_axes, axis_names = axes_of_picture(X, names)
@@ -158,24 +161,32 @@ class AnnealingDisplay:
         Raises
         ------
         ValueError
-            If `axis` is none of these, or 1 where there is one feature.
+            If there is no such coordinate.
         ImportError
             If matplotlib is not installed.
         """
-        axes = range(min((part.shape[1] for part in self.centers), default=2))
-        if axis not in axes:
-            raise ValueError(f"axis must be one of {list(axes)}, got {axis!r}.")
+        if self.centers:
+            _check_axis(axis, self.centers[0].shape[1])
         self.ax_ = axes_for(ax, type(self).__name__)
         self.figure_ = self.ax_.figure
         options = {"color": color(0), "linewidth": 1.2, **kwargs}
+        self.lines_ = []
         for stage in range(1, len(self.centers)):
             before, after = self.centers[stage - 1], self.centers[stage]
             origins = cdist(after, before).argmin(axis=1)
             heights = np.stack([before[origins, axis], after[:, axis]])
-            self.ax_.plot(self.sigmas[stage - 1 : stage + 1], heights, **options)
+            self.lines_ += self.ax_.plot(self.sigmas[stage - 1 : stage + 1], heights, **options)
         self.ax_.set_xscale("log")
         self.ax_.invert_xaxis()  # it cools to the right
         self.ax_.set_xlabel("sigma")
         name = f"axis {axis}" if self.axis_names is None else self.axis_names[axis]
         self.ax_.set_ylabel(f"centers: {name}")
         return self
+
+
+def _check_axis(axis, n_features):
+    known = list(range(min(n_features, 2)))
+    if axis not in known:
+        raise ValueError(
+            f"axis must be one of {known} where X has {n_features} features, got {axis!r}."
+        )
