@@ -85,6 +85,9 @@ def anneal(problem, n_clusters, report=None):
         variances, directions = principal_axes(problem, cells)
         if variances.max() <= smallest:  # as many centres as different rows
             break
+        if sq_sigma == np.inf:  # the temperature at which the first one splits
+            sq_sigma = variances.max()
+            _report_to(report, problem, centers, np.sqrt(sq_sigma))
         sq_sigma = _COOLING * min(sq_sigma, variances.max())
         ratios = variances / sq_sigma
         n_split = min(enough - len(centers), np.count_nonzero(ratios > 1.0))

@@ -25,7 +25,7 @@ class AnnealingDisplay:
     Parameters
     ----------
     sigmas : ndarray of shape (n_stages,)
-        Temperatures in decreasing order.
+        Temperatures in decreasing order, the first the critical one.
     centers : list of ndarray of shape (n_centers, n_axes)
         Centers found at each of them, on the axes of the picture.
     objectives : ndarray of shape (n_stages,)
@@ -61,7 +61,7 @@ class AnnealingDisplay:
     >>> from sklearn_softkmeans.inspection import AnnealingDisplay
     >>> display = AnnealingDisplay.from_data(load_iris().data, 3)
     >>> display.n_centers.tolist()[:3]
-    [2, 4, 6]
+    [1, 2, 4]
     """
 
     def __init__(
