@@ -147,4 +147,4 @@ def test_a_search_that_ends_on_one_side_says_so(alpha, monkeypatch):
     monkeypatch.setattr(_perplexity, "_MAX_TRIALS", 1)
     with pytest.warns(ConvergenceWarning, match="cannot be reached: down to") as caught:
         estimator = model(alpha, 3, perplexity=1.7, random_state=0).fit(WINE)
-    assert f"The model has {perplexity_of(estimator, WINE):.4g}." in str(caught[-1].message)
+    assert f"{perplexity_of(estimator, WINE):.4g}, which the model has" in str(caught[-1].message)
