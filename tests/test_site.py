@@ -25,7 +25,12 @@ def blocks(page):
 def entries(page):
     """Pages in the trees of contents of a page, relative to the folder of the site."""
     trees = re.findall(r"^```\{toctree\}\n(.*?)^```", text(page), flags=re.DOTALL | re.MULTILINE)
-    names = [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
+    names = [
+        re.sub(r".*<(.*)>", r"\1", line)
+        for tree in trees
+        for line in tree.splitlines()
+        if line and line[0] != ":"
+    ]
     folder = page.parent.relative_to(DOC)
     return {(DOC / folder / name).resolve().relative_to(DOC.resolve()).as_posix() for name in names}
 
