@@ -64,6 +64,7 @@ autosummary_filename_map = {
 
 sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
+    "capture_repr": (),  # what a script prints, not what its last line is
     "doc_module": ("sklearn_softkmeans",),
     "download_all_examples": False,
     "examples_dirs": "../examples",
@@ -145,7 +146,7 @@ def block_mathml(self, node):
     environment = pick_math_environment(tex)
     if environment != "equation*":
         tex = rf"\begin{{{environment}}}{tex}\end{{{environment}}}"
-    self.body.append(f'<div class="math">{tex2mathml(tex, as_block=True)}</div>')
+    self.body.append(f'<div class="formula">{tex2mathml(tex, as_block=True)}</div>')
     raise nodes.SkipNode
 
 
