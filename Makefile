@@ -18,8 +18,8 @@ SOURCES := $(shell find sklearn_softkmeans -name __pycache__ -prune -o -print)
 
 INSTALL_bench = .
 INSTALL_demo = ".[plot]"
-INSTALL_doc = "$(TORCH)" ".[dask,doc,onnx,plot,torch]"
-INSTALL_examples = "$(TORCH)" ".[dask,plot,torch]"
+INSTALL_doc = "$(TORCH)" pandas ".[dask,doc,onnx,plot,torch]"
+INSTALL_examples = "$(TORCH)" pandas ".[dask,plot,torch]"
 # dask takes any pyarrow, and that one needs NumPy 2 from some release on.
 INSTALL_floors = --constraint .venv-floors/floors.txt "pyarrow<20" "$(TORCH)" ".[test]"
 INSTALL_test = "$(TORCH)" ".[test]"
