@@ -40,10 +40,12 @@ def _unconverged(estimator):
 def _unreached(estimator, trial, hot=None):
     asked = f"perplexity={estimator.perplexity} cannot be reached"
     if hot is None:
+        too_high = trial.perplexity > estimator.perplexity
         return (
-            f"{asked}: down to sigma={estimator.sigma_:.6g} the mean perplexity is no closer than "
-            f"{trial.perplexity:.4g}, which the model has. Rows lie equally far from centers, or "
-            "centers are equal. Ask for a perplexity that is larger, or for fewer clusters."
+            f"{asked}: {'down' if too_high else 'up'} to sigma={estimator.sigma_:.6g} the mean "
+            f"perplexity is no closer than {trial.perplexity:.4g}, which the model has. Rows lie "
+            "equally far from centers, or centers are equal. Ask for a perplexity that is "
+            f"{'larger' if too_high else 'smaller'}, or for fewer clusters."
         )
     return (
         f"{asked}: at sigma={estimator.sigma_:.6g} centers merge, and the mean perplexity jumps "

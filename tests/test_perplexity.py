@@ -142,9 +142,16 @@ def test_sigma_of_fixed_centres(alpha):
         np.testing.assert_allclose(found, perplexity, rtol=3e-3)
 
 
+@pytest.mark.parametrize(
+    "asked, words",
+    [
+        (1.7, r"down to .* a perplexity that is larger"),
+        (2.9, r"up to .* a perplexity that is smaller"),
+    ],
+)
 @pytest.mark.parametrize("alpha", [1, 1.5])
-def test_a_search_that_ends_on_one_side_says_so(alpha, monkeypatch):
+def test_a_search_that_ends_on_one_side_says_so(alpha, asked, words, monkeypatch):
     monkeypatch.setattr(_perplexity, "_MAX_TRIALS", 1)
-    with pytest.warns(ConvergenceWarning, match="cannot be reached: down to") as caught:
-        estimator = model(alpha, 3, perplexity=1.7, random_state=0).fit(WINE)
+    with pytest.warns(ConvergenceWarning, match=f"cannot be reached: {words}") as caught:
+        estimator = model(alpha, 3, perplexity=asked, random_state=0).fit(WINE)
     assert f"{perplexity_of(estimator, WINE):.4g}, which the model has" in str(caught[-1].message)
