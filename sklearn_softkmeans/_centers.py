@@ -170,8 +170,9 @@ def worst_of_both(first, second, count):
     badness = np.concatenate([first.badness, second.badness])
     ids = np.argsort(-badness, kind="stable")[:count]
     weights = np.concatenate([first.weights, second.weights])
-    stack = sparse_vstack if issparse(first.X) else np.concatenate
-    return _Worst(badness[ids], weights[ids], stack([first.X, second.X])[ids])
+    parts = [first.X, second.X]
+    rows = sparse_vstack(parts, format="csr") if issparse(first.X) else np.concatenate(parts)
+    return _Worst(badness[ids], weights[ids], rows[ids])
 
 
 def _relocate(problem, statistics, centers, dead, sigma):

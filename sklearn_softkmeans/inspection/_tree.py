@@ -165,8 +165,7 @@ class AnnealingDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        if self.centers:
-            _check_axis(axis, self.centers[0].shape[1])
+        _check_axis(axis, self.centers[0].shape[1])
         self.ax_ = axes_for(ax, type(self).__name__)
         self.figure_ = self.ax_.figure
         options = {"color": color(0), "linewidth": 1.2, **kwargs}

@@ -61,9 +61,7 @@ class _WithForwardMode(EntmaxFunction):
     def jvp(ctx, scores, alpha, dim):
         """Directional derivative."""
         responsibilities, fixed = _saved(ctx)
-        result = torch.zeros_like(responsibilities)
-        if scores is not None:
-            result = result + jacobian_product(responsibilities, scores, fixed, ctx.dim)
+        result = jacobian_product(responsibilities, scores, fixed, ctx.dim)
         if alpha is not None:
             result = result + alpha * slope_in_alpha(responsibilities, fixed, ctx.dim)
         return result
