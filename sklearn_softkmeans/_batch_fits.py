@@ -125,7 +125,7 @@ class BatchMixin:
         X, weights = self._with_waiting(X, weights)
         if len(weights) < self.n_clusters:
             self._waiting = X, weights
-            return None
+            return []
         first = self._first_fit(X, weights, n_runs)
         self.sigma_ = self._sigma_outside(first.problem, first.sigma)
         self._keep(first.problem, first.running, 1, X.dtype)

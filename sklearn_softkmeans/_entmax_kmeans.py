@@ -1,17 +1,14 @@
 """K-means with entmax responsibilities."""
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Literal
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from ._base import BaseSoftKMeans
 from ._batch_fits import BatchMixin
 from ._compat import Interval, output_container
 from ._sparse_shares import sparse_responsibilities
 from ._streams import StreamMixin
+from ._typing import Init, Seed, Solver
 
 
 class EntmaxKMeans(BatchMixin, StreamMixin, BaseSoftKMeans):
@@ -204,14 +201,14 @@ class EntmaxKMeans(BatchMixin, StreamMixin, BaseSoftKMeans):
         *,
         sigma: float | Literal["auto"] = "auto",
         perplexity: float | None = None,
-        init: str | ArrayLike | Callable[..., ArrayLike] = "k-means++",
+        init: Init = "k-means++",
         n_init: int | Literal["auto"] = "auto",
-        solver: Literal["auto", "em", "anderson", "lbfgs"] = "auto",
+        solver: Solver = "auto",
         max_iter: int = 300,
         tol: float = 1e-4,
         batch_size: int | None = None,
         verbose: int = 0,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed = None,
         copy_x: bool = True,
         sparse_output: bool = False,
     ) -> None:

@@ -15,7 +15,7 @@ from ._compat import Interval, StrOptions, validate_params
 from ._gradient import in_units, weighted_distortion
 from ._seeding import initial_centers
 from ._solver import solve
-from ._typing import MatrixLike
+from ._typing import MatrixLike, Seed, Solver
 from ._validation import check_counted_rows, check_enough_rows, check_initial_centers
 
 # Before centers that have merged are let go, in units of sigma: the disturbance that lets them
@@ -52,10 +52,10 @@ def soft_kmeans_path(
     direction: Literal["cooling", "heating"] = "cooling",
     init: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    solver: Literal["auto", "em", "anderson", "lbfgs"] = "auto",
+    solver: Solver = "auto",
     max_iter: int = 1000,
     tol: float = 1e-6,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> Bunch:
     r"""Centers along a grid of temperatures, from one cluster to K-means or back.
 

@@ -1,15 +1,13 @@
 """K-means with softmax responsibilities."""
 
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ._base import BaseSoftKMeans
 from ._batch_fits import BatchMixin
 from ._streams import StreamMixin
-from ._typing import MatrixLike
+from ._typing import Init, MatrixLike, Seed, Solver
 
 
 class SoftKMeans(BatchMixin, StreamMixin, BaseSoftKMeans):
@@ -190,14 +188,14 @@ class SoftKMeans(BatchMixin, StreamMixin, BaseSoftKMeans):
         *,
         sigma: float | Literal["auto"] = "auto",
         perplexity: float | None = None,
-        init: str | ArrayLike | Callable[..., ArrayLike] = "k-means++",
+        init: Init = "k-means++",
         n_init: int | Literal["auto"] = "auto",
-        solver: Literal["auto", "em", "anderson", "lbfgs"] = "auto",
+        solver: Solver = "auto",
         max_iter: int = 300,
         tol: float = 1e-4,
         batch_size: int | None = None,
         verbose: int = 0,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed = None,
         copy_x: bool = True,
     ) -> None:
         self.n_clusters = n_clusters

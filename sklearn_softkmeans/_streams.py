@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from ._assignment import one_blas_thread
 from ._blocks import Blocks, slices_of_map
-from ._compat import check_raw_weights, fit_context
+from ._compat import check_raw_weights, fit_context, n_rows_of
 from ._progress import callbacks_of
 from ._validation import check_perplexity, check_rows, check_sample_weight
 
@@ -115,7 +115,7 @@ class _Validated:
     def __call__(self):
         for block in self._start():
             X, weights = self._split(block)
-            if X.shape[0] if hasattr(X, "shape") else len(X):
+            if n_rows_of(X) > 0:
                 with config_context(assume_finite=self._finite):
                     X = check_rows(self._estimator, X, reset=not self._known)
                 self._known = True

@@ -1,7 +1,9 @@
 """Types in public signatures: for checkers and editors, without effect at run time."""
 
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeAlias
 
+from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
 
@@ -16,3 +18,8 @@ class SparseLike(Protocol):
 
 Array: TypeAlias = NDArray[Any]
 MatrixLike: TypeAlias = ArrayLike | SparseLike
+
+# Parameters that estimators and functions share.
+Init: TypeAlias = str | ArrayLike | Callable[..., ArrayLike]
+Seed: TypeAlias = int | RandomState | None
+Solver: TypeAlias = Literal["auto", "em", "anderson", "lbfgs"]
