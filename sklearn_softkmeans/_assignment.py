@@ -294,11 +294,7 @@ class Problem:
         precision, margin = 1.0, 0.0
         if sigma > 0:
             precision = precision_of(sigma)
-            # In `transform` even responsibilities far below rounding are written.
-            by_share = not wanted.keys().isdisjoint(["responsibilities", "gaps"])
-            margin = 745.0 if by_share else distances.NEGLIGIBLE
-            if self.alpha > 1.0:
-                margin = min(margin, 1.0 / (self.alpha - 1.0))
+            margin = self._margin(len(centers), wanted)
         dtype = self._working_precision(sigma, precision, radius)
         rounding, tolerance, largest_error = accuracy(dtype, self.n_features)
         with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
@@ -320,6 +316,17 @@ class Problem:
             by_row=len(wanted) > 0,
             tolerance=tolerance,
         )
+
+    def _margin(self, n_clusters, wanted):
+        """Difference of scores beyond which a cluster has no share, or too small a one to matter.
+
+        In `transform` even responsibilities far below rounding are written. In sums, all shares
+        that are left out come to less than a rounding error of those that are not.
+        """
+        margin = 745.0
+        if wanted.keys().isdisjoint(["responsibilities", "gaps"]):
+            margin = math.log(2.0 * n_clusters / np.finfo(np.float64 if wanted else self.dtype).eps)
+        return min(margin, 1.0 / (self.alpha - 1.0)) if self.alpha > 1.0 else margin
 
     def _working_precision(self, sigma, precision, radius):
         """float32 where X has it and the scores' rounding errors are expected not to matter."""

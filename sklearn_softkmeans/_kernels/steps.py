@@ -4,8 +4,11 @@ Rows are taken in chunks that stay in cache. A chunk costs one matrix product fo
 pass to find each row's two best scores, and then depends on how many of its rows are soft:
 
 - hard rows (the best score leads by more than the map's margin) are added to their cluster alone;
-- if few rows are soft, their scores are gathered and mapped, and each is added to its support;
-- if many are, the whole block is mapped and a second matrix product adds all rows at once.
+- where the soft rows have few clusters each, these are listed, mapped, and added one by one;
+- otherwise the whole block is mapped and a second matrix product adds all rows at once.
+
+Where results of single rows are wanted, which must not depend on the rows beside them to the last
+bit, soft rows are mapped over all clusters instead, alone if they are few.
 
 What is done to every row is done in vectorised loops; rows whose scores may be too inexact, and the
 few soft rows among hard ones, are dealt with one by one.
@@ -25,7 +28,13 @@ from .rows import DenseRows, SparseRows, sq_distance
 from .simplex import project_chunk
 
 # One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
-FEW = 4
+_FEW = 4
+
+# Shares are listed from so many clusters on, where they are no more than one in so many, and up to
+# so many of a single row.
+_MANY = 64
+_RARE = 8
+_DEPTH = 64
 
 
 class Outputs(NamedTuple):
@@ -52,6 +61,39 @@ class Chunk(NamedTuple):
     objective: np.ndarray  # (width,) float64, squared distance to the nearest, then free energy
     weights: np.ndarray  # (width,) float64, 0 beyond the last row
     soft: np.ndarray  # (width,) intp, the soft rows
+
+
+class Support(NamedTuple):
+    """The clusters that soft rows have a share of, listed by column: fewer than there are."""
+
+    z: np.ndarray  # (depth, width) scores, then responsibilities
+    clusters: np.ndarray  # (depth, width) int32
+    sizes: np.ndarray  # (width,) intp
+    columns: np.ndarray  # (width,) intp, the column of each row
+    limits: np.ndarray  # (width,) score above which a row has a share
+    flags: np.ndarray  # (width,) uint8, 1 where one has
+    words: np.ndarray  # (width / 8,) uint64, eight flags at once
+    found: np.ndarray  # (width + 1,) intp
+
+
+# How the soft rows of a chunk were mapped: with all others, alone, or over listed clusters alone.
+ALL, GATHERED, LISTED = 0, 1, 2
+
+
+@kernel
+def new_support(n_clusters, width, real):
+    depth = min(n_clusters, _DEPTH)
+    flags = np.empty(width, np.uint8)
+    return Support(
+        z=np.empty((depth, width), real),
+        clusters=np.empty((depth, width), np.int32),
+        sizes=np.empty(width, np.intp),
+        columns=np.empty(width, np.intp),
+        limits=np.empty(width, real),
+        flags=flags,
+        words=flags.view(np.uint64),
+        found=np.empty(width + 1, np.intp),
+    )
 
 
 # ------------------------------------------------------------ what differs for dense and sparse
@@ -113,7 +155,7 @@ def _add_sparse_block(rows, block, z, weights, equal, product, sums, mass):
 
 
 @by_type({DenseRows: _add_dense_block, SparseRows: _add_sparse_block})
-def add_block(rows, block, z, weights, equal, product, sums, mass):
+def _add_block(rows, block, z, weights, equal, product, sums, mass):
     """Add all rows of a chunk at once, where that is possible; `equal` if all weights are 1."""
 
 
@@ -155,6 +197,8 @@ def pass_over_rows(
     own_block = np.empty((n_dense * width, n_features), real)
     own_norms = np.empty(width, real)
     product = np.empty((n_dense * n_clusters, n_features), real)
+    support = new_support(n_clusters, width, real)
+    sums_only = not wants_rows(outputs)
     for task in range(first, last):
         for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
             start = number * width
@@ -165,20 +209,47 @@ def pass_over_rows(
             n_soft, all_sure, mean = measure_rows(weights, start, count, norms, model, chunk)
             if not all_sure:
                 mend_rows(rows, start, count, model, chunk, mean, candidates)
-            all_soft = n_soft * FEW > count
-            if n_soft > 0:
-                if not all_soft:
-                    gather_soft_rows(count, model, chunk)
-                n_mapped = width if all_soft else n_soft
-                project_chunk(projection, chunk.z, n_mapped, chunk.best, chunk.second, work, total)
-            write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
+            n_soft, route = map_soft_rows(
+                count, n_soft, sums_only, model, projection, chunk, support, work, total
+            )
+            write_rows(start, count, n_soft, route, model.precision, chunk, outputs, task)
             if outputs.sums.shape[0] > 0:
                 sums, mass = outputs.sums[task], outputs.mass[task]
                 equal = weights.shape[0] == 0 and count == width
-                if not all_soft or not add_block(
-                    rows, block, chunk.z, chunk.weights, equal, product, sums, mass
-                ):
-                    add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass)
+                add_rows(
+                    rows,
+                    start,
+                    count,
+                    n_soft,
+                    route,
+                    equal,
+                    block,
+                    chunk,
+                    support,
+                    product,
+                    sums,
+                    mass,
+                )
+
+
+@kernel
+def map_soft_rows(count, n_soft, sums_only, model, projection, chunk, support, work, total):
+    """Map what is to be mapped; returns the number of soft rows and which way was taken."""
+    if n_soft == 0:
+        return 0, GATHERED
+    if sums_only and chunk.z.shape[0] >= _MANY:
+        n_soft, depth = list_support(count, model, chunk, support)
+        if depth >= 0:
+            z = support.z[:depth]
+            project_chunk(projection, z, n_soft, chunk.best, chunk.second, work, total)
+            return n_soft, LISTED
+    if n_soft * _FEW > count:
+        width = chunk.z.shape[1]
+        project_chunk(projection, chunk.z, width, chunk.best, chunk.second, work, total)
+        return n_soft, ALL
+    gather_soft_rows(count, model, chunk)
+    project_chunk(projection, chunk.z, n_soft, chunk.best, chunk.second, work, total)
+    return n_soft, GATHERED
 
 
 @kernel
@@ -292,6 +363,75 @@ def gather_soft_rows(count, model, chunk):
 
 
 @kernel
+def list_support(count, model, chunk, support):
+    """List what the soft rows have a share of, and gather their best scores.
+
+    Returns how many rows are soft, and the largest number of clusters of one, or -1 where there are
+    too many. 1 comparison for each score; of the flags it leaves, most are 0 and read by eights.
+    """
+    n_soft = 0
+    for i in range(chunk.z.shape[1]):
+        error = chunk.error[i]
+        soft = (i < count) & (not _is_clear(model, chunk.lead[i], error))
+        limit = np.float64(chunk.best[i]) - model.margin - 2.0 * error
+        support.limits[i] = limit if soft else np.inf
+        support.columns[i] = n_soft
+        chunk.soft[n_soft] = i
+        support.sizes[n_soft] = 0
+        n_soft += soft
+    if not _list_shares(
+        chunk.z,
+        support.limits,
+        support.columns,
+        support.flags,
+        support.words,
+        support.found,
+        support.z,
+        support.clusters,
+        support.sizes,
+    ):
+        return n_soft, -1
+    depth = 0
+    for s in range(n_soft):
+        chunk.best[s] = chunk.best[chunk.soft[s]]
+        depth = max(depth, support.sizes[s])
+    for s in range(n_soft):
+        for c in range(support.sizes[s], depth):
+            support.z[c, s] = chunk.best[s] - 2.0 * model.margin  # no share
+    return n_soft, depth
+
+
+@kernel
+def _list_shares(z, limits, columns, flags, words, found, listed, clusters, sizes):
+    """List the scores above the limits of their rows, until they turn out to be many."""
+    n_clusters, width = z.shape
+    n_listed = 0
+    for j in range(n_clusters):
+        for i in range(width):
+            flags[i] = z[j, i] > limits[i]
+        n_found = 0
+        for word in range(width // 8):
+            if words[word] != 0:
+                for i in range(8 * word, 8 * word + 8):
+                    found[n_found] = i
+                    n_found += np.intp(flags[i])
+        n_listed += n_found
+        # A few clusters tell whether there will be too many.
+        if n_listed * _RARE > width * min(n_clusters, 2 * j + 16):
+            return False
+        for place in range(n_found):
+            i = found[place]
+            s = columns[i]
+            c = sizes[s]
+            if c == listed.shape[0]:
+                return False
+            listed[c, s] = z[j, i]
+            clusters[c, s] = j
+            sizes[s] = c + 1
+    return True
+
+
+@kernel
 def _second(z, c):
     """Second largest value of a column."""
     best = -np.inf
@@ -303,9 +443,16 @@ def _second(z, c):
 
 
 @kernel
-def write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
+def wants_rows(outputs):
+    """Whether anything but sums is wanted."""
+    by_row = outputs.labels.shape[0] + outputs.responsibilities.shape[0]
+    return by_row + outputs.objective.shape[0] + outputs.gaps.shape[0] > 0
+
+
+@kernel
+def write_rows(start, count, n_soft, route, precision, chunk, outputs, task):
     """Everything that is wanted for single rows, and the sums over rows."""
-    z = chunk.z
+    z, all_soft = chunk.z, route == ALL
     twice = 2.0 / precision
     inertia = 0.0
     for i in range(count):
@@ -326,9 +473,7 @@ def write_rows(start, count, n_soft, all_soft, precision, chunk, outputs, task):
     outputs.totals[task, 0] += objective
     outputs.totals[task, 1] += inertia
     outputs.totals[task, 2] += count - finite
-    by_row = outputs.labels.shape[0] + outputs.responsibilities.shape[0]
-    by_row += outputs.objective.shape[0] + outputs.gaps.shape[0]
-    if by_row == 0:
+    if not wants_rows(outputs):
         return
     s = 0
     for i in range(count):
@@ -359,20 +504,44 @@ def _argmax(z, c, dtype):
 
 
 @kernel
-def add_rows(rows, start, count, n_soft, all_soft, block, chunk, sums, mass):
+def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, product, sums, mass):
     """Add the rows of a chunk to the sums and the mass of their clusters."""
+    if route == ALL:
+        if not _add_block(rows, block, chunk.z, chunk.weights, equal, product, sums, mass):
+            _add_soft_rows(rows, start, count, route, block, chunk, sums, mass)
+        return
+    following = 0  # the hard rows are those that are not in the list of soft ones
+    for i in range(count):
+        if following < n_soft and chunk.soft[following] == i:
+            following += 1
+        elif chunk.weights[i] > 0.0:
+            j = chunk.nearest[i]
+            mass[j] += chunk.weights[i]
+            _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
+    if route == GATHERED:
+        _add_soft_rows(rows, start, n_soft, route, block, chunk, sums, mass)
+    else:
+        _add_listed(rows, start, n_soft, block, chunk, support, sums, mass)
+
+
+@kernel
+def _add_listed(rows, start, n_soft, block, chunk, support, sums, mass):
+    for s in range(n_soft):
+        i = chunk.soft[s]
+        for c in range(support.sizes[s]):
+            if support.z[c, s] > 0.0 and chunk.weights[i] > 0.0:
+                j = support.clusters[c, s]
+                weight = support.z[c, s] * chunk.weights[i]
+                mass[j] += weight
+                _add_row(rows, start + i, block, i, weight, sums[j])
+
+
+@kernel
+def _add_soft_rows(rows, start, n_mapped, route, block, chunk, sums, mass):
+    """Add rows that are mapped to all clusters one by one, where that is best or no product is."""
     z = chunk.z
-    if not all_soft:
-        following = 0  # the hard rows are those that are not in the list of soft ones
-        for i in range(count):
-            if following < n_soft and chunk.soft[following] == i:
-                following += 1
-            elif chunk.weights[i] > 0.0:
-                j = chunk.nearest[i]
-                mass[j] += chunk.weights[i]
-                _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
-    for c in range(count if all_soft else n_soft):
-        i = c if all_soft else chunk.soft[c]
+    for c in range(n_mapped):
+        i = c if route == ALL else chunk.soft[c]
         for j in range(z.shape[0]):
             if z[j, c] > 1e-22 and chunk.weights[i] > 0.0:  # exp(-NEGLIGIBLE)
                 weight = z[j, c] * chunk.weights[i]

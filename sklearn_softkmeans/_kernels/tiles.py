@@ -19,15 +19,13 @@ import numpy as np
 
 from .._jit import kernel, threaded
 from .distances import Model, scan_scores, score_chunk
-from .simplex import project_chunk
 from .steps import (
-    FEW,
     Chunk,
-    add_block,
     add_rows,
-    gather_soft_rows,
+    map_soft_rows,
     measure_rows,
     mend_rows,
+    new_support,
     write_rows,
 )
 
@@ -77,6 +75,7 @@ def pass_over_tiles(
     product = np.empty((n_clusters, n_features), real)
     sums = np.empty((n_clusters, n_features), double)
     mass = np.empty(n_clusters, double)
+    support = new_support(n_clusters, width, real)
     n_groups = tiles.groups.shape[0] - 1
     for task in range(first, last):
         for g in range(task * n_groups // n_tasks, (task + 1) * n_groups // n_tasks):
@@ -105,20 +104,25 @@ def pass_over_tiles(
                 n_soft, all_sure, mean = measure_rows(weights, start, count, own_norms, few, chunk)
                 if not all_sure:
                     mend_rows(rows, start, count, few, chunk, mean, candidates)
-                all_soft = n_soft * FEW > count
-                if n_soft > 0:
-                    if not all_soft:
-                        gather_soft_rows(count, few, chunk)
-                    n_mapped = w if all_soft else n_soft
-                    best, second, total = chunk.best, chunk.second, doubles[4]
-                    project_chunk(projection, chunk.z, n_mapped, best, second, reals, total)
-                write_rows(start, count, n_soft, all_soft, model.precision, chunk, outputs, task)
-                few_sums, few_mass = sums[:k], mass[:k]
+                n_soft, route = map_soft_rows(
+                    count, n_soft, True, few, projection, chunk, support, reals, doubles[4]
+                )
+                write_rows(start, count, n_soft, route, model.precision, chunk, outputs, task)
                 equal = weights.shape[0] == 0 and count == w
-                if not all_soft or not add_block(
-                    rows, block, chunk.z, chunk.weights, equal, product[:k], few_sums, few_mass
-                ):
-                    add_rows(rows, start, count, n_soft, all_soft, block, chunk, few_sums, few_mass)
+                add_rows(
+                    rows,
+                    start,
+                    count,
+                    n_soft,
+                    route,
+                    equal,
+                    block,
+                    chunk,
+                    support,
+                    product[:k],
+                    sums[:k],
+                    mass[:k],
+                )
                 _scatter(k, kept, sums, mass, near_sums, near_mass)
                 n_kept[task] += k * w
             _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
