@@ -296,7 +296,7 @@ class Problem:
             precision = precision_of(sigma)
             margin = self._margin(len(centers), wanted)
         dtype = self._working_precision(sigma, precision, radius)
-        rounding, tolerance, largest_error = accuracy(dtype, self.n_features)
+        rounding, tolerance, relative, largest_error = accuracy(dtype, self.n_features)
         with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
             factors = np.asarray(precision * centers, dtype=dtype)
             bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
@@ -315,6 +315,7 @@ class Problem:
             largest_error=largest_error,
             by_row=len(wanted) > 0,
             tolerance=tolerance,
+            relative_tolerance=relative,
         )
 
     def _margin(self, n_clusters, wanted):
@@ -334,10 +335,14 @@ class Problem:
         smallest = precision * min(radius, radius * radius)
         if not self._single or smallest < float(np.finfo(np.float32).tiny):
             return np.dtype(np.float64)
-        rounding, tolerance, _ = accuracy(np.dtype(np.float32), self.n_features)
+        if (
+            sigma > 0.0 and self.alpha > 2.0
+        ):  # such maps rise steeply from the edge of their support
+            return np.dtype(np.float64)
+        rounding, tolerance, _, _ = accuracy(np.dtype(np.float32), self.n_features)
         typical = max(1.5 * radius, self.size / self.unit)
         error = rounding * precision * radius * (typical + 0.5 * radius)
-        return np.dtype(np.float32 if sigma == 0 or error <= tolerance else np.float64)
+        return np.dtype(np.float32 if sigma == 0 or error <= 0.5 * tolerance else np.float64)
 
     def _rows(self, dtype=np.float64, width=None):
         kinds = kernels().rows

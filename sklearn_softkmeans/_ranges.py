@@ -5,8 +5,10 @@ from functools import cache
 
 import numpy as np
 
-# Allowed error of a responsibility by the rounding of scores, for each working precision.
-_TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
+# Allowed rounding error of a score, of which a responsibility has half at most, and that of a
+# distance^2 relative to it, a quarter. In single precision the first is what rounding rows to single
+# precision makes of them anyway; such errors are random, and those of sums are far smaller.
+_TOLERANCE = {np.dtype(np.float64): (5e-13, 5e-13), np.dtype(np.float32): (1e-3, 1e-6)}
 
 # sigma is kept within these factors of the unit of the frame. Above, all scores are equal to
 # rounding. Below, responsibilities are those of the smallest sigma: hard but for centres that are
@@ -27,14 +29,14 @@ def precision_of(sigma):
 
 @cache
 def accuracy(dtype, n_features):
-    """Rounding error of a matrix product relative to |x| |c|, allowed error, largest error.
+    """Rounding error of a matrix product relative to |x| |c|, the two tolerances, largest error.
 
     The first is no worst case but several times what is observed: errors add up at random. Beyond
     the last, scores may have overflowed.
     """
     kind = np.finfo(dtype)
     rounding = float(kind.eps) * (1.0 + math.sqrt(n_features) / 16.0)
-    return rounding, _TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
+    return rounding, *_TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
 
 
 def power_of_two(size):

@@ -36,7 +36,8 @@ class Model(NamedTuple):
     rounding: float  # error of a score is at most rounding * g * (|x| radius + radius^2 / 2)
     largest_error: float  # where the bound is larger, scores may have overflowed
     by_row: bool  # results of single rows are wanted: near ties and each distance are exact
-    tolerance: float  # error that is allowed in a responsibility; relative in d^2, four times that
+    tolerance: float  # error that is allowed in a score
+    relative_tolerance: float  # a quarter of what is allowed in d^2
 
 
 @kernel

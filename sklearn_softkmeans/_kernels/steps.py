@@ -288,7 +288,7 @@ def measure_rows(weights, start, count, norms, model, chunk):
     mean = 0.0
     if total > 0.0 and total_square > 0.0 and not model.by_row:
         mean = total / total_weight * max(0.25 * total_weight / math.sqrt(total_square), 1.0)
-    relative = 0.5 / (model.precision * model.tolerance)
+    relative = 0.5 / (model.precision * model.relative_tolerance)
     n_soft = 0
     n_sure = 0
     for i in range(norms.shape[0]):
@@ -313,7 +313,7 @@ def _is_clear(model, lead, error):
 @kernel
 def mend_rows(rows, start, count, model, chunk, mean, candidates):
     """Compute again from differences what scores that may be inexact leave uncertain."""
-    relative = 0.5 / (model.precision * model.tolerance)
+    relative = 0.5 / (model.precision * model.relative_tolerance)
     for i in range(count):
         error, lead, sq_distance_i = chunk.error[i], chunk.lead[i], chunk.objective[i]
         clear = _is_clear(model, lead, error)
@@ -341,7 +341,7 @@ def _needs_exact_scores(model, lead, error, sq_distance_i, n_clusters):
         return False
     if model.hard or not lead < np.inf or not error < 1.0:
         return True
-    if not error <= 2.0 * model.tolerance * (1.0 + model.precision * sq_distance_i):
+    if not error <= 2.0 * model.relative_tolerance * (1.0 + model.precision * sq_distance_i):
         return True
     # An error of the scores changes no responsibility by more than the second best times it.
     return lead < 2.0 * error + math.log(n_clusters * error / model.tolerance)
