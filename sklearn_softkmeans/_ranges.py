@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 
-# Allowed rounding error of a score, of which a responsibility has half at most, and that of a
-# distance^2 relative to it, a quarter. In single precision the first is what rounding rows to single
-# precision makes of them anyway; such errors are random, and those of sums are far smaller.
+# Allowed rounding error of a score, of which a responsibility has half at most, and a quarter of
+# that of a distance^2, relative to it. In single precision the first is of the size that rounding
+# the rows to it causes anyway; such errors are random, and those of sums are far smaller.
 _TOLERANCE = {np.dtype(np.float64): (5e-13, 5e-13), np.dtype(np.float32): (1e-3, 1e-6)}
 
 # sigma is kept within these factors of the unit of the frame. Above, all scores are equal to

@@ -30,6 +30,9 @@ from .simplex import project_chunk
 # One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
 _FEW = 4
 
+# Numbers of features up to which it costs less to add a row without a share than to ask.
+_SHORT = 8
+
 # Shares are listed from so many clusters on, where they are no more than one in so many, and up to
 # so many of a single row.
 _MANY = 64
@@ -117,13 +120,15 @@ def _block(rows, start, count, block, norms):
 
 
 def _add_dense_row(rows, i, block, local, weight, sums):
+    # Blocks are finite, and nothing is added without weight.
     for f in range(sums.shape[0]):
         sums[f] += weight * block[local, f]
 
 
 def _add_sparse_row(rows, i, block, local, weight, sums):
-    for p in range(rows.indptr[i], rows.indptr[i + 1]):
-        sums[rows.indices[p]] += weight * (rows.data[p] * rows.scale)
+    if weight > 0.0:
+        for p in range(rows.indptr[i], rows.indptr[i + 1]):
+            sums[rows.indices[p]] += weight * (rows.data[p] * rows.scale)
 
 
 @by_type({DenseRows: _add_dense_row, SparseRows: _add_sparse_row})
@@ -455,21 +460,18 @@ def write_rows(start, count, n_soft, route, precision, chunk, outputs, task):
     z, all_soft = chunk.z, route == ALL
     twice = 2.0 / precision
     inertia = 0.0
-    for i in range(count):
-        # Rows without weight may be anywhere.
-        inertia += chunk.weights[i] * chunk.objective[i] if chunk.weights[i] > 0.0 else 0.0
-    if all_soft:
-        for i in range(count):
-            chunk.objective[i] -= twice * chunk.second[i]
-    else:
-        for s in range(n_soft):
-            chunk.objective[chunk.soft[s]] -= twice * chunk.second[s]
-    objective = 0.0
     finite = 0
     for i in range(count):
+        # Rows without weight may be anywhere.
         counted = chunk.weights[i] > 0.0
-        objective += chunk.weights[i] * chunk.objective[i] if counted else 0.0
+        inertia += chunk.weights[i] * chunk.objective[i] if counted else 0.0
         finite += (chunk.objective[i] < np.inf) | (not counted)
+    objective = inertia
+    for s in range(count if all_soft else n_soft):
+        i = s if all_soft else chunk.soft[s]
+        gain = twice * chunk.second[s]
+        chunk.objective[i] -= gain
+        objective -= chunk.weights[i] * gain if chunk.weights[i] > 0.0 else 0.0
     outputs.totals[task, 0] += objective
     outputs.totals[task, 1] += inertia
     outputs.totals[task, 2] += count - finite
@@ -510,18 +512,17 @@ def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, pr
         if not _add_block(rows, block, chunk.z, chunk.weights, equal, product, sums, mass):
             _add_soft_rows(rows, start, count, route, block, chunk, sums, mass)
         return
-    following = 0  # the hard rows are those that are not in the list of soft ones
-    for i in range(count):
-        if following < n_soft and chunk.soft[following] == i:
-            following += 1
-        elif chunk.weights[i] > 0.0:
-            j = chunk.nearest[i]
-            mass[j] += chunk.weights[i]
-            _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
     if route == GATHERED:
         _add_soft_rows(rows, start, n_soft, route, block, chunk, sums, mass)
     else:
         _add_listed(rows, start, n_soft, block, chunk, support, sums, mass)
+    # What is left are the hard rows. A branch for each row would cost more than to add nothing.
+    for s in range(n_soft):
+        chunk.weights[chunk.soft[s]] = 0.0
+    for i in range(count):
+        j = chunk.nearest[i]
+        mass[j] += chunk.weights[i]
+        _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
 
 
 @kernel
@@ -540,10 +541,12 @@ def _add_listed(rows, start, n_soft, block, chunk, support, sums, mass):
 def _add_soft_rows(rows, start, n_mapped, route, block, chunk, sums, mass):
     """Add rows that are mapped to all clusters one by one, where that is best or no product is."""
     z = chunk.z
+    least = -1.0 if sums.shape[1] <= _SHORT else 1e-22  # exp(-NEGLIGIBLE)
     for c in range(n_mapped):
         i = c if route == ALL else chunk.soft[c]
-        for j in range(z.shape[0]):
-            if z[j, c] > 1e-22 and chunk.weights[i] > 0.0:  # exp(-NEGLIGIBLE)
-                weight = z[j, c] * chunk.weights[i]
-                mass[j] += weight
-                _add_row(rows, start + i, block, i, weight, sums[j])
+        if chunk.weights[i] > 0.0:
+            for j in range(z.shape[0]):
+                if z[j, c] > least:
+                    weight = z[j, c] * chunk.weights[i]
+                    mass[j] += weight
+                    _add_row(rows, start + i, block, i, weight, sums[j])
