@@ -87,7 +87,8 @@ class BatchMixin:
         early rows, which were assigned by worse centers, are forgotten. It hardly matters how rows
         are divided into batches, but the first should have many for each cluster, 50 or so. A
         center moves by a step of its own: its mass in the batch over its mass in batch and memory.
-        After a fit the memory is the mass of all its rows; after `from_centers` there is none.
+        After a fit the memory is the mass of all its rows; after `from_centers` there is none. T is
+        taken as four times what is remembered, also after a fit and after the first batch.
 
         Once a hundred rows for each cluster are remembered, a center whose mass is below 1 % of the
         mean may move to the row of the batch with the largest weighted squared distance to its
