@@ -243,10 +243,11 @@ class BaseSoftKMeans(
         self.n_iter_ = solution.n_iter
         self.stop_reason_ = solution.stop_reason
         self.converged_ = solution.stop_reason in ("tol", "stagnation")
+        self.n_distinct_clusters_ = self._n_distinct(problem, solution, self.cluster_mass_)
+
+    def _n_distinct(self, problem, solution, mass):
         distance = self.tol * problem.spread if solution.stop_reason == "tol" else 0.0
-        self.n_distinct_clusters_ = count_distinct(
-            solution.centers, self.cluster_mass_, resolution(problem, distance)
-        )
+        return count_distinct(solution.centers, mass, resolution(problem, distance))
 
     def _warn(self, around):
         for message in shortcomings(self, around):

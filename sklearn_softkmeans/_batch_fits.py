@@ -12,10 +12,10 @@ from sklearn.utils import check_random_state
 from ._assignment import Problem, for_prediction, one_blas_thread
 from ._blocks import is_large_map, release
 from ._centers import problem_for_fit
-from ._compat import check_raw_weights, fit_context, n_rows_of
+from ._compat import check_raw_weights, fit_context, n_rows_of, validate_parameters
 from ._minibatch import Running, Smoothed, drawn_by_weight, start_size, step
 from ._progress import Progress
-from ._reports import unreached_perplexity
+from ._reports import shortcomings_of_stream
 from ._solver import Solution
 from ._typing import MatrixLike
 from ._validation import check_block, check_perplexity, check_rows, refuse_dask
@@ -70,12 +70,15 @@ class BatchMixin:
         Raises
         ------
         ValueError
-            If the number of features is not that of the batches before, or numbers are not finite.
+            If the number of features is not that of the batches before, if numbers are not finite,
+            nor the sum of all weights that are remembered, or if `n_clusters` has changed. The
+            estimator stays as it was.
 
         Warns
         -----
         ConvergenceWarning
-            If the first batch cannot have the `perplexity`.
+            If the first batch cannot have the `perplexity`, or does not give `n_clusters` distinct
+            centers.
 
         Notes
         -----
@@ -84,11 +87,17 @@ class BatchMixin:
         early rows, which were assigned by worse centers, are forgotten. It hardly matters how rows
         are divided into batches, but the first should have many for each cluster, 50 or so. A
         center moves by a step of its own: its mass in the batch over its mass in batch and memory.
-        After a fit the memory is the mass of all its rows; after `from_centers` there is none.
+        After a fit the memory is the mass of all its rows; after `from_centers` there is none. T is
+        taken as four times what is remembered, also after a fit and after the first batch.
 
-        Once ten rows for each cluster are remembered, a center whose mass is below 1 % of the mean
-        moves to the row of the batch with the largest weighted squared distance to its nearest
-        center, and counts 2 % of the mean then.
+        Once a hundred rows for each cluster are remembered, a center whose mass is below 1 % of the
+        mean may move to the row of the batch with the largest weighted squared distance to its
+        nearest center, and counts 2 % of the mean then. It stays where that row, as one of a
+        hundred for each cluster, would add less to the inertia than those of its own would at the
+        next center: so small clusters that lie apart are kept.
+
+        `sigma`, where it is a number, and `alpha` of :class:`EntmaxKMeans` are those of each batch,
+        so that they may change along the stream. Other parameters belong to the first batch.
 
         Examples
         --------
@@ -105,44 +114,72 @@ class BatchMixin:
         if n_rows_of(X) == 0:
             return self
         check_perplexity(self.perplexity, self.sigma, self.n_clusters)
-        X = check_rows(self, X, reset=not hasattr(self, "n_features_in_"))
-        weights = check_raw_weights(sample_weight, X)
+        begun = hasattr(self, "cluster_centers_") or hasattr(self, "_waiting")
+        X = check_rows(self, X, reset=not begun)
+        weights = self._check_batch_weights(sample_weight, X)
         X, weights = X[weights > 0.0], weights[weights > 0.0]
         if len(weights) == 0:
             return self
-        around = []
+        messages = ()
         with one_blas_thread(), np.errstate(under="ignore"):
             if hasattr(self, "cluster_centers_"):
                 self._step(X, weights)
             else:
-                around = self._begin(X, weights, self._n_runs())
-        for message in unreached_perplexity(self, around):
+                messages = self._begin(X, weights, self._n_runs())
+        for message in messages:
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
+    def _check_batch_weights(self, sample_weight, X):
+        """Weights that leave the weight of all that is remembered finite."""
+        weights = check_raw_weights(sample_weight, X)
+        with np.errstate(over="ignore"):
+            total = weights.sum() + self._weight_before()
+        if not np.isfinite(total):
+            raise ValueError(
+                "The sum of sample_weight and of what is remembered of batches before must be "
+                "finite. Scale the weights of all batches down."
+            )
+        return weights
+
+    def _weight_before(self):
+        """Weight that is remembered, or that waits."""
+        if hasattr(self, "_waiting"):
+            return self._waiting[1].sum()
+        return np.sum(getattr(self, "cluster_mass_", 0.0))
+
     def _begin(self, X, weights, n_runs):
-        """Fit to the first rows, once there are enough."""
+        """Fit to the first rows, once there are enough; returns what to warn of."""
         X, weights = self._with_waiting(X, weights)
         if len(weights) < self.n_clusters:
             self._waiting = X, weights
-            return []
+            return ()
         first = self._first_fit(X, weights, n_runs)
-        self.sigma_ = self._sigma_outside(first.problem, first.sigma)
-        self._keep(first.problem, first.running, 1, X.dtype)
-        return first.around
+        sigma = self._sigma_outside(first.problem, first.sigma)
+        self._keep(first.problem, first.running, sigma, 1, X.dtype)
+        vars(self).pop("_waiting", None)
+        return shortcomings_of_stream(self, first.n_distinct, first.around)
 
     def _step(self, X, weights):
+        # scikit-learn leaves out parameters where an estimator is fitted.
+        validate_parameters(self, *{"sigma", "alpha"}.intersection(self._parameter_constraints))
         centers = self.cluster_centers_
-        problem = for_prediction(X, centers, self.sigma_, self._alpha, weights)
+        if len(centers) != self.n_clusters:
+            raise ValueError(
+                f"n_clusters={self.n_clusters}, but the stream has {len(centers)} centers. Clone "
+                "the estimator to begin anew."
+            )
+        sigma = self.sigma_ if self._given_sigma is None else self._given_sigma
+        problem = for_prediction(X, centers, sigma, self._alpha, weights)
         mass = getattr(self, "cluster_mass_", np.zeros(len(centers)))
         running = Running(problem.into_frame(centers), mass)
         n_steps = getattr(self, "n_steps_", 0) + 1
-        running, _ = self._reported_step(problem, running, self.sigma_ / problem.unit, n_steps)
-        self._keep(problem, running, n_steps, centers.dtype)
+        running, _ = self._reported_step(problem, running, sigma / problem.unit, n_steps)
+        self._keep(problem, running, sigma, n_steps, centers.dtype)
 
     def _with_waiting(self, X, weights):
         """The rows with those that came before, when they were too few."""
-        waiting = vars(self).pop("_waiting", None)
+        waiting = getattr(self, "_waiting", None)
         if waiting is None:
             return X, weights
         parts = [waiting[0], X]
@@ -152,11 +189,19 @@ class BatchMixin:
             X = np.concatenate(parts)
         return X, np.concatenate([waiting[1], weights])
 
-    def _keep(self, problem, running, n_steps, dtype):
+    def _keep(self, problem, running, sigma, n_steps, dtype):
+        with np.errstate(over="ignore"):
+            centers = problem.out_of_frame(running.centers).astype(dtype)
+        if not np.isfinite(centers).all():
+            raise ValueError(
+                f"Cluster centers overflow {dtype}, the precision of the first rows. Scale X down, "
+                "or begin with rows in float64."
+            )
         for name in _OF_FITS:
             vars(self).pop(name, None)
-        self.cluster_centers_ = problem.out_of_frame(running.centers).astype(dtype)
+        self.cluster_centers_ = centers
         self.cluster_mass_ = running.mass
+        self.sigma_ = sigma
         self.n_steps_ = n_steps
 
     # --------------------------------------------------------------- the first rows, and others
@@ -170,7 +215,8 @@ class BatchMixin:
         solution, sigma, around = self._best_solution(problem, init, n_runs)
         mass = problem.statistics(solution.centers, sigma).mass * problem.weight_unit
         running = Running(solution.centers, mass)
-        return _First(problem, running, sigma, solution.stop_reason, around)
+        n_distinct = self._n_distinct(problem, solution, mass)
+        return _First(problem, running, sigma, solution.stop_reason, n_distinct, around)
 
     def _reported_step(self, problem, running, sigma, n_steps):
         """A step: the new state, and (objective, inertia, whether to stop) of its batch."""
@@ -227,6 +273,7 @@ class _First(NamedTuple):
     running: Running
     sigma: float
     stop_reason: str
+    n_distinct: int
     around: list  # trials around a perplexity that could not be reached
 
 

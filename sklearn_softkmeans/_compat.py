@@ -65,6 +65,14 @@ def output_container(estimator):
     return _get_output_config("transform", estimator)["dense"]
 
 
-def validate_parameters(estimator):
-    """Raise InvalidParameterError where a parameter is out of its range."""
-    estimator._validate_params()
+def validate_parameters(estimator, *names):
+    """Raise InvalidParameterError where a parameter, of those named if any, is out of its range."""
+    if not names:
+        estimator._validate_params()
+        return
+    constraints = estimator._parameter_constraints
+    _param_validation.validate_parameter_constraints(
+        {name: constraints[name] for name in names},
+        {name: getattr(estimator, name) for name in names},
+        caller_name=type(estimator).__name__,
+    )

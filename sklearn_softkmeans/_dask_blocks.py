@@ -8,7 +8,7 @@ from sklearn import config_context, get_config
 from sklearn.utils.validation import validate_data
 
 from ._assignment import kernels, one_blas_thread
-from ._compat import check_raw_weights
+from ._compat import check_raw_weights, n_rows_of
 from ._validation import check_block
 
 try:
@@ -35,17 +35,22 @@ class Rows:
         self.is_local = False
         self.dtype = None
         self.like = None  # has the columns of X, where those are known
+        if isinstance(X, Delayed):
+            raise ValueError("X is a single delayed object: pass a list of delayed blocks of rows.")
         if isinstance(X, da.Array):
             if X.ndim != 2:
                 raise ValueError(f"X must be two-dimensional, got a dask array of shape {X.shape}.")
             X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
             self.blocks, self.sizes = list(X.to_delayed()[:, 0]), X.chunks[0]
-            self.dtype, self.like = X.dtype, np.empty((0, X.shape[1]))
+            self.dtype = X.dtype
+            self.like = None if np.isnan(X.shape[1]) else np.empty((0, X.shape[1]))
         elif hasattr(X, "to_delayed") and hasattr(X, "columns"):
+            if X.ndim != 2:
+                raise ValueError(f"X must be two-dimensional, got a dask {type(X).__name__}.")
             self.blocks = list(X.to_delayed())
             self.sizes = (np.nan,) * len(self.blocks)
-            self.dtype, self.like = np.result_type(*X.dtypes), X._meta
-        elif isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Delayed):
+            self.dtype, self.like = _common_type(X.dtypes), X._meta
+        elif _are_delayed(X):
             self.blocks, self.sizes = list(X), (np.nan,) * len(X)
         else:
             self.is_local = True
@@ -75,7 +80,7 @@ class Rows:
             blocks = list(sample_weight.to_delayed().ravel())
         elif hasattr(sample_weight, "to_delayed"):
             blocks = list(sample_weight.to_delayed())
-        elif isinstance(sample_weight, list | tuple) and isinstance(sample_weight[0], Delayed):
+        elif _are_delayed(sample_weight):
             blocks = list(sample_weight)
         elif known:
             return self._slices(np.asarray(sample_weight))
@@ -113,6 +118,18 @@ class Rows:
         return da.Array(graph, name, chunks, dtype=dtype)
 
 
+def _are_delayed(blocks):
+    return isinstance(blocks, list | tuple) and len(blocks) > 0 and isinstance(blocks[0], Delayed)
+
+
+def _common_type(dtypes):
+    """Type of the columns together; types that only pandas has become float64."""
+    try:
+        return np.result_type(*dtypes)
+    except TypeError:
+        return np.dtype(np.float64)
+
+
 class DaskBlocks:
     """What :class:`._blocks.Blocks` is, computed by dask: one computation for each pass."""
 
@@ -136,7 +153,7 @@ class DaskBlocks:
 
 def _value(X, weights, *, function, finite):
     """Value of a function for a block, None if it has no rows."""
-    if X.shape[0] == 0:
+    if n_rows_of(X) == 0:
         return None
     with _as_worker(finite):
         X = check_block(X)
@@ -151,7 +168,7 @@ def _combined(values, *, combine):
 
 
 def _mapped(X, *, function, dtype, shape):
-    if X.shape[0] == 0:
+    if n_rows_of(X) == 0:
         return np.empty((0, *shape), dtype)
     with _as_worker():
         return function(check_block(X)).astype(dtype, copy=False)
@@ -166,19 +183,41 @@ def _as_worker(finite=False):
             yield
 
 
-def mean_score(X, weights, *, model):
+def mean_score(blocks, model):
+    """Weighted mean of the model's `score_samples` over all rows."""
+    mean, weight = blocks.reduce(partial(_score, model=model), _add_means)
+    if weight == 0.0:
+        raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
+    if not np.isfinite(weight):
+        raise ValueError("sample_weight must be finite, and its sum too. Scale it down.")
+    return float(mean)
+
+
+def _score(X, weights, *, model):
     """(mean, weight) of the rows that count."""
     weights = np.ones(X.shape[0]) if weights is None else weights
     counted = weights > 0.0
     if not counted.any():
         return 0.0, 0.0
     scores = model.score_samples(X[counted])
-    return np.average(scores, weights=weights[counted] / weights.max()), weights.sum()
+    with np.errstate(over="ignore"):  # reported for all rows together
+        total = weights.sum()
+    return np.average(scores, weights=weights[counted] / weights.max()), total
 
 
-def add_means(first, second):
+def _add_means(first, second):
     """Mean of both parts; one without weight has no mean."""
     if first[1] == 0.0 or second[1] == 0.0:
         return first if second[1] == 0.0 else second
-    total = first[1] + second[1]
-    return first[0] * (first[1] / total) + second[0] * (second[1] / total), total
+    with np.errstate(over="ignore", invalid="ignore"):  # of the weights, see above
+        total = first[1] + second[1]
+        return first[0] * (first[1] / total) + second[0] * (second[1] / total), total
+
+
+def check_lazy_output(container):
+    """Raise where `set_output` asks for a data frame of lazy rows."""
+    if container != "default":
+        raise ValueError(
+            f"Responsibilities are a lazy array, which set_output(transform={container!r}) would "
+            "read into memory. Call set_output(transform='default')."
+        )

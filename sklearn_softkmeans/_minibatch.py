@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from ._centers import worst_rows
 
@@ -10,11 +11,11 @@ from ._centers import worst_rows
 # is remembered. Larger numbers forget early rows, of worse centres, sooner, and average over fewer.
 _FORGETTING = 3.0
 
-# Share of the mean mass below which a centre moves to a row that lies far from all others, and the
-# share that it counts then: it is to last until rows have found it.
+# Share of the mean mass below which a centre may move to a row that lies far from all others, and
+# the share that it counts then: it is to last until rows have found it.
 _DEAD_SHARE = 0.01
 _NEW_SHARE = 0.02
-_ROWS_TO_JUDGE = 10  # remembered, for each cluster, before one is called dead
+_ROWS_TO_JUDGE = 1.0 / _DEAD_SHARE  # remembered, for each cluster: the share is a row then
 
 # Steps that the objective is averaged over, and steps without a lower average that end a fit.
 _WINDOW = 50
@@ -42,7 +43,7 @@ def step(problem, running, sigma):
     alive = statistics.mass > 0.0
     means = statistics.sums[alive] / statistics.mass[alive, None]
     centers[alive] += (found[alive] / mass[alive])[:, None] * (means - centers[alive])
-    if mass.sum() * problem.n_samples >= _ROWS_TO_JUDGE * len(mass) * weight:
+    if mass.mean() / _ROWS_TO_JUDGE >= weight / problem.n_samples:
         _revive(problem, running.centers, centers, mass)
     return Running(centers, mass), statistics
 
@@ -51,18 +52,27 @@ def kept_share(remembered, weight):
     """Share of what is remembered that still is after a batch of some weight."""
     if remembered == 0.0:
         return 0.0
-    return (1.0 + weight / ((1.0 + _FORGETTING) * remembered)) ** -_FORGETTING
+    return (1.0 + weight / remembered / (1.0 + _FORGETTING)) ** -_FORGETTING
 
 
 def _revive(problem, before, centers, mass):
-    """Move centres of (almost) no mass to the rows of the batch that lie furthest from all."""
+    """Move centres of (almost) no mass to the rows of the batch that lie furthest from all.
+
+    Only where the row, as one of `_ROWS_TO_JUDGE` for each cluster, adds more to the inertia than
+    the rows of the centre would at the next one: a small cluster that lies apart is kept.
+    """
     dead = np.flatnonzero(mass < _DEAD_SHARE * mass.mean())
     if len(dead) == 0:
         return
+    gaps = KDTree(centers).query(centers[dead], 2)[0][:, 1]
+    n_rows = mass[dead] / mass.mean() * _ROWS_TO_JUDGE
+    losses = n_rows * (problem.total_weight / problem.n_samples) * gaps * gaps
     worst = worst_rows(problem, before, len(dead))
-    dead = dead[: len(worst.weights)]
+    order = np.argsort(losses, kind="stable")[: len(worst.weights)]
+    better = worst.badness > losses[order]
+    dead = dead[order[better]]
     rows = worst.X.toarray() if problem.is_sparse else worst.X
-    centers[dead] = problem.into_frame(rows)
+    centers[dead] = problem.into_frame(rows[better])
     mass[dead] = _NEW_SHARE * mass.mean()
 
 

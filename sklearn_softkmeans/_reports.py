@@ -22,6 +22,17 @@ def shortcomings(estimator, around=()):
     yield from unreached_perplexity(estimator, around)
 
 
+def shortcomings_of_stream(estimator, n_distinct, around):
+    """Messages of the warnings that are owed after the first batch."""
+    if n_distinct < estimator.n_clusters:
+        yield (
+            f"Number of distinct cluster centers after the first batch: {n_distinct}, fewer than "
+            f"n_clusters={estimator.n_clusters}, at sigma={estimator.sigma_:.6g}. Centers that are "
+            f"equal stay so. {_remedy(estimator)}, or begin with a batch of more different rows."
+        )
+    yield from unreached_perplexity(estimator, around)
+
+
 def unreached_perplexity(estimator, around):
     """The message of trials around the one asked for, none of which has it."""
     if around:

@@ -31,7 +31,7 @@ def check_counted_rows(X, sample_weight):
 
 def check_block(X):
     """Rows as the kernels take them, of whatever features."""
-    return _canonical(check_array(X, **_ROWS))
+    return _canonical(check_array(X, input_name="X", **_ROWS))
 
 
 def _canonical(X):
@@ -54,10 +54,11 @@ def check_given_centers(centers, X):
 
 
 def refuse_dask(X):
-    """Raise for a collection of dask, which would be read into memory as a whole."""
-    if hasattr(type(X), "__dask_graph__"):
+    """Raise for a collection of dask, or several, which would be read into memory as a whole."""
+    first = X[0] if isinstance(X, list | tuple) and len(X) > 0 else X
+    if hasattr(type(first), "__dask_graph__"):
         raise TypeError(
-            f"X is a dask {type(X).__name__}, which would have to be read into memory. Use "
+            f"X is a dask {type(first).__name__}, which would have to be read into memory. Use "
             "DaskSoftKMeans or DaskEntmaxKMeans of sklearn_softkmeans.dask, or X.compute()."
         )
 

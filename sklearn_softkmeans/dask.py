@@ -3,7 +3,6 @@
 Needs the extra "dask": ``pip install "sklearn-softkmeans[dask]"``.
 """
 
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -11,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._assignment import one_blas_thread
 from ._base import BaseSoftKMeans
-from ._compat import Interval, StrOptions, fit_context
-from ._dask_blocks import DaskBlocks, Rows, add_means, mean_score
+from ._compat import Interval, StrOptions, fit_context, output_container
+from ._dask_blocks import DaskBlocks, Rows, check_lazy_output, mean_score
 from ._entmax_kmeans import EntmaxKMeans
 from ._progress import callbacks_of
 from ._soft_kmeans import SoftKMeans
@@ -59,8 +58,8 @@ class _DaskKMeans(BaseSoftKMeans):
         self : object
             Fitted estimator.
         """
-        rows, X = self._rows(X, reset=True)
-        with callbacks_of(self, X, y), one_blas_thread(), np.errstate(under="ignore"):
+        rows, checked = self._rows(X, reset=True)
+        with callbacks_of(self, checked, y), one_blas_thread(), np.errstate(under="ignore"):
             around = self._fit_over(DaskBlocks(rows.blocks, rows.weights(sample_weight)), 1)
         self.n_features_in_ = self.cluster_centers_.shape[1]
         self._warn(around)
@@ -138,6 +137,8 @@ class _DaskKMeans(BaseSoftKMeans):
 
     def _responsibilities(self, X):
         check_is_fitted(self, ["cluster_centers_", "sigma_"])
+        if not Rows(X).is_local:
+            check_lazy_output(output_container(self))
         return self._lazily(X, "transform", n_columns=len(self.cluster_centers_))
 
     def score_samples(self, X):
@@ -176,10 +177,7 @@ class _DaskKMeans(BaseSoftKMeans):
         check_is_fitted(self, ["cluster_centers_", "sigma_"])
         rows, _ = self._rows(X, reset=False)
         blocks = DaskBlocks(rows.blocks, rows.weights(sample_weight))
-        mean, weight = blocks.reduce(partial(mean_score, model=self._plain()), add_means)
-        if weight == 0.0:
-            raise ValueError("Sample weights are all zero: sample_weight needs a positive entry.")
-        return float(mean)
+        return mean_score(blocks, self._plain())
 
 
 class DaskSoftKMeans(_DaskKMeans):

@@ -89,15 +89,33 @@ def test_the_first_batch_leaves_no_memory_of_centres_without_mass():
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_a_dead_centre_moves_to_the_furthest_row(container):
     problem = frame(container(np.array([[0.0], [1.0], [9.0], [0.5]])))
-    running = Running(np.array([[0.0], [250.0]]), np.array([100.0, 0.1]))
+    running = Running(np.array([[0.0], [-10.0]]), np.array([400.0, 0.04]))
     moved, _ = step(problem, running, 0.05)
     np.testing.assert_allclose(moved.centers[1], 4.5)
     assert moved.mass[1] == pytest.approx(0.02 * (moved.mass[0] / 2), rel=0.02)
-    early, _ = step(problem, Running(running.centers, np.array([10.0, 0.01])), 0.05)
-    np.testing.assert_array_equal(early.centers[1], 250.0)  # too few rows to judge
+    early, _ = step(problem, Running(running.centers, np.array([40.0, 0.004])), 0.05)
+    np.testing.assert_array_equal(early.centers[1], -10.0)  # too few rows to judge
     nowhere_to_go = frame(container(np.zeros((3, 1))))
-    still, _ = step(nowhere_to_go, Running(np.zeros((2, 1)), np.array([100.0, 0.1])), 0.05)
+    still, _ = step(nowhere_to_go, Running(np.zeros((2, 1)), np.array([400.0, 0.04])), 0.05)
     np.testing.assert_array_equal(still.centers, 0.0)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-9, 1e200])
+def test_a_centre_stays_where_its_rows_would_lose_more(unit):
+    problem = frame(np.array([[0.0], [1.0], [9.0], [0.5]]), np.full(4, unit))
+    # Of a hundred rows for each cluster 0.4 times 0.98 are its own, and lie at the distance 10 of
+    # the next one; the row at 4.5 is one.
+    mass = unit * np.array([400.0, 0.8])
+    for place, stays in ((-10.0, True), (-8.0, True), (-6.0, False)):
+        moved, _ = step(problem, Running(np.array([[0.0], [place]]), mass), 0.05)
+        assert (moved.centers[1] == place) == stays
+
+
+def test_centres_of_least_loss_move_first():
+    problem = frame(np.array([[0.0], [9.0], [0.5]]))
+    running = Running(np.array([[0.0], [-10.0], [-3.0]]), np.array([900.0, 0.4, 0.1]))
+    moved, _ = step(problem, running, 0.05)
+    np.testing.assert_allclose(moved.centers[1:], [[-10.0], [4.5]])
 
 
 def test_a_stream_ends_when_its_average_stops_falling():
@@ -398,6 +416,36 @@ def test_a_stream_goes_on_from_a_fit_and_from_given_centres(make):
 
 
 @every
+def test_a_small_cluster_that_lies_apart_is_kept(make):
+    random = np.random.RandomState(0)
+    centers = random.uniform(-10.0, 10.0, size=(20, 10))
+    centers[0] = 60.0
+    labels = random.randint(1, 20, size=20_000)
+    labels[::7000] = 0  # three rows: 0.3 % of the mean mass
+    rows = centers[labels] + random.normal(size=(20_000, 10))
+    model = make(20, init=centers).fit(rows)
+    for start in range(0, 20_000, 500):
+        model.partial_fit(rows[start : start + 500])
+    assert np.abs(model.cluster_centers_ - 60.0).max(axis=1).min() < 3.0
+    assert inertia(model, rows) < 1.01 * inertia(make(20, init=centers).fit(rows), rows)
+
+
+@every
+def test_clusters_that_end_give_their_centres_to_new_ones(make):
+    random = np.random.RandomState(2)
+    before = random.uniform(-10.0, 10.0, size=(10, 10))
+    after = before.copy()
+    after[:2] = random.uniform(-10.0, 10.0, size=(2, 10))
+    labels = random.randint(10, size=30_000)
+    noise = random.normal(size=(30_000, 10))
+    model = stream(make(10, random_state=0), (before[labels] + noise)[:3000], 500)
+    rows = after[labels] + noise
+    for start in range(0, 60_000, 500):
+        model.partial_fit(rows[start % 30_000 : start % 30_000 + 500])
+    assert inertia(model, rows) < 1.1 * inertia(make(10, init=after).fit(rows), rows)
+
+
+@every
 def test_a_stream_keeps_its_precision_and_forgets_no_features(make):
     model = make(3, sigma=1.0).partial_fit(X[:50].astype(np.float32)).partial_fit(X[50:90])
     assert model.cluster_centers_.dtype == np.float32
@@ -436,6 +484,83 @@ def test_numbers_that_are_none_change_nothing(bad, make):
     assert model.n_steps_ == 1
 
 
+@every
+def test_what_waits_outlasts_an_error(make):
+    model = make(3, sigma=1.0, init=np.zeros((2, 5)), random_state=0).partial_fit(X[:2])
+    for bad in ({"X": X[2:9, :4]}, {"X": X[2:9]}, {"X": X[2:9], "sample_weight": [-1.0] * 7}):
+        with pytest.raises(ValueError, match=r"features|initial centers|Negative"):
+            model.partial_fit(**bad)
+    model.set_params(init="k-means++").partial_fit(X[2:9])
+    expected = make(3, sigma=1.0, random_state=0).partial_fit(X[:9])
+    np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
+
+
+@every
+def test_a_batch_that_was_refused_leaves_no_features(make):
+    model = make(3, sigma=1.0, random_state=0)
+    with pytest.raises(ValueError, match="Negative"):
+        model.partial_fit(X[:9], sample_weight=[-1.0] * 9)
+    model.partial_fit(X[:9], sample_weight=np.zeros(9))
+    assert model.partial_fit(X[:9, :2]).n_features_in_ == 2
+
+
+@every
+def test_weights_that_overflow_change_nothing(make):
+    model = make(3, sigma=1.0, random_state=0)
+    with pytest.raises(ValueError, match="must be finite"):
+        model.partial_fit(X[:9], sample_weight=np.full(9, 1e308))
+    model.partial_fit(X[:2], sample_weight=np.full(2, 5e307))
+    with pytest.raises(ValueError, match="must be finite"):
+        model.partial_fit(X[2:4], sample_weight=np.full(2, 5e307))
+    model.partial_fit(X[2:9], sample_weight=np.full(7, 5e306))
+    centers, mass = model.cluster_centers_.copy(), model.cluster_mass_.copy()
+    with pytest.raises(ValueError, match="must be finite"):
+        model.partial_fit(X[:9], sample_weight=np.full(9, 1e307))
+    np.testing.assert_array_equal(model.cluster_centers_, centers)
+    np.testing.assert_array_equal(model.cluster_mass_, mass)
+    model.partial_fit(X[:1], sample_weight=[4e307])
+    assert np.isfinite(model.cluster_centers_).all()
+    assert np.isfinite(model.cluster_mass_).all()
+
+
+@every
+def test_centres_that_overflow_change_nothing(make):
+    model = make(3, sigma=1.0, random_state=0).partial_fit(X[:50].astype(np.float32))
+    centers = model.cluster_centers_.copy()
+    with pytest.raises(ValueError, match="overflow float32"):
+        model.partial_fit(1e100 * X[:50])
+    np.testing.assert_array_equal(model.cluster_centers_, centers)
+    assert model.n_steps_ == 1
+
+
+@every
+def test_parameters_that_change_along_a_stream(make):
+    model = make(3, sigma=4.0, random_state=0).partial_fit(X[:500])
+    hot = clone(model).partial_fit(X[:500])
+    model.set_params(sigma=1.0).partial_fit(X[500:1000])
+    cold = make.from_centers(hot.cluster_centers_, sigma=1.0)
+    cold.cluster_mass_ = hot.cluster_mass_
+    cold.partial_fit(X[500:1000])
+    assert model.sigma_ == 1.0
+    np.testing.assert_array_equal(model.cluster_centers_, cold.cluster_centers_)
+    with pytest.raises(ValueError, match="n_clusters=4, but the stream has 3 centers"):
+        model.set_params(n_clusters=4).partial_fit(X[:9])
+    with pytest.raises(ValueError, match="'sigma' parameter"):
+        model.set_params(n_clusters=3, sigma=-1.0).partial_fit(X[:9])
+
+
+def test_alpha_may_change_along_a_stream():
+    model = EntmaxKMeans(3, alpha=2.0, sigma=1.0, random_state=0).partial_fit(X[:500])
+    other = SoftKMeans.from_centers(model.cluster_centers_, sigma=1.0)
+    other.cluster_mass_ = model.cluster_mass_
+    model.set_params(alpha=1.0).partial_fit(X[500:900])
+    np.testing.assert_array_equal(
+        model.cluster_centers_, other.partial_fit(X[500:900]).cluster_centers_
+    )
+    with pytest.raises(ValueError, match="'alpha' parameter"):
+        model.set_params(alpha=0.5).partial_fit(X[:9])
+
+
 def test_what_is_no_batch():
     with pytest.raises(TypeError, match="sequence or array-like"):
         SoftKMeans(3).partial_fit(5)
@@ -466,4 +591,7 @@ def test_warnings_point_at_the_caller(make):
     rows = np.repeat([[0.0], [5.0]], [95, 5], axis=0)
     with pytest.warns(ConvergenceWarning, match="cannot be reached") as caught:
         make(2, perplexity=1.7, random_state=0).partial_fit(rows)
+    assert caught[0].filename == __file__
+    with pytest.warns(ConvergenceWarning, match="after the first batch: 1, fewer") as caught:
+        make(2, random_state=0).partial_fit(np.ones((9, 2)))
     assert caught[0].filename == __file__

@@ -249,7 +249,7 @@ def test_tasks_run_on_one_thread_and_threads_of_others_are_left_alone(monkeypatc
 def test_a_plain_estimator_names_those_for_dask():
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=2)
     fitted = SoftKMeans(2).fit(X)
-    for rows in (chunked(), frame, delayed(X)):
+    for rows in (chunked(), frame, delayed(X), [delayed(X)]):
         for method in (SoftKMeans(2).fit, EntmaxKMeans(2).fit, fitted.predict, fitted.score):
             with pytest.raises(TypeError, match="DaskSoftKMeans or DaskEntmaxKMeans"):
                 method(rows)
@@ -286,6 +286,52 @@ def test_bad_input_is_named(lazy, plain):
     with pytest.raises(ValueError, match="expecting 4 features"):
         model.predict(da.zeros((3, 2)))
     assert not hasattr(model, "fit_blocks")
+    with pytest.raises(ValueError, match=r"sample_weight\.shape"):
+        lazy(2).fit(chunked(), sample_weight=[])
+    with pytest.raises(ValueError, match="list of delayed blocks"):
+        lazy(2).fit(delayed(X))
+    with pytest.raises(ValueError, match="two-dimensional"):
+        lazy(2).fit(dd.from_pandas(pd.DataFrame(X), npartitions=2)[0])
+    for huge in (np.full(3000, 1e306), np.r_[np.full(2999, 1.0), 1.7e308]):
+        with pytest.raises(ValueError, match="must be finite"):
+            model.score(chunked(), sample_weight=np.maximum(huge, 1e305))
+
+
+@pairs
+def test_columns_of_unknown_number_and_types_that_only_pandas_has(lazy, plain):
+    expected = plain(6, init=START).fit(X)
+    unknown = da.from_delayed(delayed(X), shape=(np.nan, np.nan), dtype=float)
+    model = lazy(6, init=START).fit(unknown)
+    assert_same_fit(model, expected)
+    assert model.n_features_in_ == 4
+    lists = [delayed(X[part].tolist()) for part in BLOCKS]
+    assert_same_fit(lazy(6, init=START).fit(lists), expected)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    nullable = dd.from_pandas(frame.astype("Float64"), npartitions=3)
+    model = lazy(6, init=START).fit(nullable)
+    assert_same_fit(model, expected)
+    assert model.transform(nullable).dtype == np.float64
+    texts = dd.from_pandas(frame.assign(a="x"), npartitions=3)
+    with pytest.raises(ValueError, match="convert string to float"):
+        lazy(6, init=START).fit(texts)
+
+
+@pairs
+def test_a_data_frame_in_memory_keeps_its_names(lazy, plain):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = lazy(6, init=START).fit(frame)
+    assert_same_fit(model, plain(6, init=START).fit(frame))
+    assert list(model.feature_names_in_) == list("abcd")
+
+
+@pairs
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_data_frames_would_read_lazy_results_into_memory(container, lazy, plain):
+    model = lazy(6, init=START).set_output(transform=container).fit(chunked())
+    with pytest.raises(ValueError, match="would read into memory"):
+        model.transform(chunked())
+    assert isinstance(model.predict_proba(chunked()), da.Array)  # `set_output` is about transform
+    assert model.set_output(transform="pandas").transform(X).shape == (3000, 6)
 
 
 @pytest.mark.parametrize("function", [
