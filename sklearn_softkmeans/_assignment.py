@@ -295,8 +295,10 @@ class Problem:
         if sigma > 0:
             precision = precision_of(sigma)
             margin = self._margin(len(centers), wanted)
-        dtype = self._working_precision(sigma, precision, radius)
-        rounding, tolerance, relative, largest_error = accuracy(dtype, self.n_features)
+        by_row = len(wanted) > 0
+        dtype = self._working_precision(sigma, precision, radius, by_row)
+        limits = accuracy(dtype, self.n_features, by_row)
+        rounding, tolerance, relative, largest_error = limits
         with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
             factors = np.asarray(precision * centers, dtype=dtype)
             bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
@@ -313,7 +315,7 @@ class Problem:
             margin=margin,
             rounding=rounding,
             largest_error=largest_error,
-            by_row=len(wanted) > 0,
+            by_row=by_row,
             tolerance=tolerance,
             relative_tolerance=relative,
         )
@@ -329,7 +331,7 @@ class Problem:
             margin = math.log(2.0 * n_clusters / np.finfo(np.float64 if wanted else self.dtype).eps)
         return min(margin, 1.0 / (self.alpha - 1.0)) if self.alpha > 1.0 else margin
 
-    def _working_precision(self, sigma, precision, radius):
+    def _working_precision(self, sigma, precision, radius, by_row):
         """float32 where X has it and the scores' rounding errors are expected not to matter."""
         # Scores of centres that are close together against sigma or the rows would underflow.
         smallest = precision * min(radius, radius * radius)
@@ -339,7 +341,7 @@ class Problem:
             sigma > 0.0 and self.alpha > 2.0
         ):  # such maps rise steeply from the edge of their support
             return np.dtype(np.float64)
-        rounding, tolerance, _, _ = accuracy(np.dtype(np.float32), self.n_features)
+        rounding, tolerance, _, _ = accuracy(np.dtype(np.float32), self.n_features, by_row)
         typical = max(1.5 * radius, self.size / self.unit)
         error = rounding * precision * radius * (typical + 0.5 * radius)
         return np.dtype(np.float32 if sigma == 0 or error <= 0.5 * tolerance else np.float64)

@@ -6,9 +6,12 @@ from functools import cache
 import numpy as np
 
 # Allowed rounding error of a score, of which a responsibility has half at most, and a quarter of
-# that of a distance^2, relative to it. In single precision the first is of the size that rounding
-# the rows to it causes anyway; such errors are random, and those of sums are far smaller.
-_TOLERANCE = {np.dtype(np.float64): (5e-13, 5e-13), np.dtype(np.float32): (1e-3, 1e-6)}
+# that of a distance^2, relative to it, for each working precision.
+_TOLERANCE = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-6}
+
+# The first of them where only sums over rows are wanted. In single precision it is of the size that
+# rounding the rows to it causes anyway; such errors are random, and those of sums are far smaller.
+_IN_SUMS = {np.dtype(np.float64): 5e-13, np.dtype(np.float32): 1e-3}
 
 # sigma is kept within these factors of the unit of the frame. Above, all scores are equal to
 # rounding. Below, responsibilities are those of the smallest sigma: hard but for centres that are
@@ -28,7 +31,7 @@ def precision_of(sigma):
 
 
 @cache
-def accuracy(dtype, n_features):
+def accuracy(dtype, n_features, by_row=True):
     """Rounding error of a matrix product relative to |x| |c|, the two tolerances, largest error.
 
     The first is no worst case but several times what is observed: errors add up at random. Beyond
@@ -36,7 +39,8 @@ def accuracy(dtype, n_features):
     """
     kind = np.finfo(dtype)
     rounding = float(kind.eps) * (1.0 + math.sqrt(n_features) / 16.0)
-    return rounding, *_TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
+    tolerance = (_TOLERANCE if by_row else _IN_SUMS)[dtype]
+    return rounding, tolerance, _TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
 
 
 def power_of_two(size):

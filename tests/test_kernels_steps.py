@@ -355,3 +355,53 @@ def test_centres_of_another_width_are_rejected():
     problem = Problem(np.zeros((3, 2)), alpha=1.0, origin=np.zeros(2), size=1.0)
     with pytest.raises(ValueError, match="X has 2 features, but the cluster centers have 3"):
         problem.labels(np.zeros((1, 3)), 0.0)
+
+
+# ------------------------------------------------------------------------------ listed shares
+
+
+def many_clusters(kind, alpha, weighted, n_samples=150 if PLAIN else 700):
+    """Rows around 100 centres, the first of them halfway between all: it may be shared by all."""
+    container, dtype, resident = KINDS[kind]
+    random = np.random.RandomState(0)
+    centers = random.normal(size=(100, 5))
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    rows = centers[random.randint(100, size=n_samples)] + 0.02 * random.normal(size=(n_samples, 5))
+    rows[0] = 0.0
+    rows = rows.astype(dtype)
+    weight = random.randint(3, size=n_samples).astype(float) if weighted else None
+    problem = Problem(
+        container(rows), weight, alpha=alpha, origin=np.zeros(5), size=0.9, resident=resident
+    )
+    assert problem.unit == 1.0
+    return Case(problem, rows.astype(float), centers, RTOL[dtype], ATOL[dtype])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0, 1.2, 3.0])
+def test_rows_with_few_of_many_clusters(kind, weighted, alpha):
+    case = many_clusters(kind, alpha, weighted)
+    sigma = {1.0: 0.08, 1.2: 0.2, 1.5: 0.3, 2.0: 0.4, 3.0: 0.5}[alpha]
+    shares = (expect(case, sigma).resp > 1e-20).sum(axis=1)
+    assert (shares > 1).sum() > len(shares) / 8  # soft rows that are no exception,
+    assert shares[1:].mean() < 100 / 8  # with few clusters each
+    assert shares[0] == 100  # but for one
+    check_all(case, sigma)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.5])
+def test_rows_with_a_share_of_more_and_more_clusters(alpha):
+    case = many_clusters("dense", alpha, weighted=True)
+    for sigma in np.geomspace(0.05, 2.0, 4 if PLAIN else 12):
+        check_all(case, sigma)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_left_out_of_sums_is_below_rounding(dtype):
+    case = many_clusters("single" if dtype == np.float32 else "dense", 1.0, weighted=False)
+    margin = case.problem._model(case.centers, 0.1, {}).margin
+    assert np.finfo(dtype).eps / 8 < 100 * np.exp(-margin) < np.finfo(dtype).eps
+    assert case.problem._model(case.centers, 0.1, {"responsibilities": None}).margin == 745.0
+    entmax = case.problem.with_map(1.5)
+    assert entmax._model(case.centers, 0.1, {}).margin == pytest.approx(2.0)
