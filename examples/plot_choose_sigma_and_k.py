@@ -89,5 +89,6 @@ axes[0].set_title("blobs, SoftKMeans")
 for ax, (name, search) in zip(axes[1:], by_perplexity.items(), strict=True):
     heat(ax, search, "perplexity", depth=3.0)
     ax.set_title(f"wine, {name}")
+    ax.set_ylabel("")
 
 plt.show()
