@@ -9,6 +9,7 @@ from pathlib import Path
 from docutils import nodes
 from docutils.utils.math import pick_math_environment
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx_gallery.sorting import ExplicitOrder
 
 import sklearn_softkmeans
 from sklearn_softkmeans import dask, inspection, metrics, nn, projections
@@ -30,6 +31,7 @@ extensions = [
 ]
 exclude_patterns = ["_templates", "generated/backreferences"]
 templates_path = ["_templates"]
+default_role = "literal"
 nitpicky = True
 # What other projects document; their inventories would have to be downloaded.
 nitpick_ignore_regex = [("py:.*", r"(dask|matplotlib|numpy|onnx|scipy|sklearn|torch)\..*")]
@@ -53,6 +55,7 @@ html_sidebars = {"install": [], "choose": [], "changelog": []}
 copybutton_exclude = ".linenos, .gp, .go"
 
 autodoc_typehints = "none"  # the docstrings say more
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 numpydoc_show_class_members = False  # the template of a class lists them
 # Names that differ by case alone are one file on some systems.
@@ -62,6 +65,25 @@ autosummary_filename_map = {
     if name.islower() and name.capitalize() in nn.__all__
 }
 
+# From the first steps to networks. All have to be named.
+EXAMPLES = [
+    "quick_start",
+    "membership_regions",
+    "beside_kmeans",
+    "temperature_sweep",
+    "collapse_path",
+    "choose_sigma_and_k",
+    "boundary_rows",
+    "soft_features_digits",
+    "color_quantization",
+    "topics_docstrings",
+    "annealing_tree",
+    "large_data",
+    "temperature_claims",
+    "layer_recovers_kmeans",
+    "rbf_network",
+    "deep_clustering_digits",
+]
 sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
     "capture_repr": (),  # what a script prints, not what its last line is
@@ -75,6 +97,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "remove_config_comments": True,
     "show_memory": False,
+    "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in EXAMPLES]),
     "write_computation_times": False,
 }
 

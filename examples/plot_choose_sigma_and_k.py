@@ -32,7 +32,8 @@ FOLDS = KFold(5, shuffle=True, random_state=0)
 CENTERS = [(-6, -4), (-5, 3), (-1, 1), (2, 5), (3, -3), (6, 0)]
 
 blobs, _ = make_blobs(600, centers=CENTERS, cluster_std=1.0, random_state=0)
-grid = {"n_clusters": [2, 3, 4, 5, 6, 7, 8, 10], "sigma": np.geomspace(0.5, 2.5, 9).round(2)}
+sigmas = np.geomspace(0.5, 2.5, 9).round(2).tolist()
+grid = {"n_clusters": [2, 3, 4, 5, 6, 7, 8, 10], "sigma": sigmas}
 by_sigma = GridSearchCV(SoftKMeans(init="annealing"), grid, cv=FOLDS).fit(blobs)
 print(f"blobs, best on held-out rows: {by_sigma.best_params_}")
 
@@ -89,5 +90,6 @@ axes[0].set_title("blobs, SoftKMeans")
 for ax, (name, search) in zip(axes[1:], by_perplexity.items(), strict=True):
     heat(ax, search, "perplexity", depth=3.0)
     ax.set_title(f"wine, {name}")
+    ax.set_ylabel("")
 
 plt.show()

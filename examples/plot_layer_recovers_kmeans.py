@@ -2,15 +2,16 @@
 Gradient descent that is K-means
 ================================
 
-With the responsibilities fixed, the gradient of the free energy in a center is 2 N_j (c_j - m_j):
-N_j is the mass of the cluster and m_j the weighted mean of its rows. So a step of gradient descent
-with the rate 1 / (2 N_j) lands on the mean exactly. By the envelope theorem this is the full
-gradient, for softmax and entmax alike: :class:`~sklearn_softkmeans.nn.SoftKMeansLayer`, trained by
-plain SGD with that rate, is soft K-means. As the temperature falls its path becomes that of Lloyd's
-algorithm.
+With the responsibilities fixed, the gradient of the free energy in a center is
+:math:`2 N_j (c_j - m_j)`: :math:`N_j` is the mass of the cluster and :math:`m_j` the weighted mean
+of its rows. So a step of gradient descent with the rate :math:`1 / (2 N_j)` lands on the mean
+exactly. By the envelope theorem this is the full gradient, for softmax and entmax alike:
+:class:`~sklearn_softkmeans.nn.SoftKMeansLayer`, trained by plain SGD with that rate, is soft
+K-means. As the temperature falls its path becomes that of Lloyd's algorithm.
 
 For entmax that happens at a positive temperature, and exactly: where the two smallest squared
-distances of every row differ by 2 sigma^2 / (alpha - 1) or more, responsibilities are one-hot.
+distances of every row differ by ``2 * sigma**2 / (alpha - 1)`` or more, responsibilities are
+one-hot.
 """
 
 # %%

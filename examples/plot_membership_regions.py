@@ -49,5 +49,7 @@ for ax, alpha in zip(axes, (1.0, 1.5, 2.0), strict=True):
     model = EntmaxKMeans.from_centers(centers, sigma=sigma, alpha=alpha)
     MembershipDisplay.from_estimator(model, X, kind="perplexity", ax=ax)
     ax.set_title(f"alpha = {alpha:g}, sigma = {sigma}")
+for ax in axes[1:]:
+    ax.set_ylabel("")
 
 plt.show()

@@ -29,6 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from sklearn_softkmeans import EntmaxKMeans, SoftKMeans
 
@@ -61,7 +62,8 @@ def search(features, grid):
     with warnings.catch_warnings():
         # A perplexity out of reach with few clusters is a candidate like any other.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return GridSearchCV(steps, grid, cv=3).fit(X_train, y_train)
+        with threadpool_limits(1):  # products of arrays this small lose by more
+            return GridSearchCV(steps, grid, cv=3).fit(X_train, y_train)
 
 
 pixels = LogisticRegression(max_iter=300).fit(X_train, y_train).score(X_test, y_test)

@@ -1,5 +1,5 @@
 """
-What happens at low temperature
+Errors as the temperature falls
 ===============================
 
 Errors of soft K-means against K-means as the temperature falls, on six data sets: for softmax and

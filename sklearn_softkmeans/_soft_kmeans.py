@@ -57,9 +57,9 @@ class SoftKMeans(BatchMixin, StreamMixin, BaseSoftKMeans):
         away as many of least use, while that lowers the inertia; half the price of "annealing".
         A callable gets ``(X, n_clusters, random_state=...)`` and returns an array.
     n_init : "auto" or int, default="auto"
-        Number of runs from different initial centers, of which the one with the lowest objective
-        is kept. "auto" is 1 for "k-means++" and "exchange", and 10 for "random" or a callable;
-        "annealing" and an array always mean one run.
+        Number of runs from different initial centers, at least 1, of which the one with the lowest
+        objective is kept. "auto" is 1 for "k-means++" and "exchange", and 10 for "random" or a
+        callable; "annealing" and an array always mean one run.
     solver : {"auto", "em", "anderson", "lbfgs"}, default="auto"
         "em" alternates responsibilities and weighted means. "anderson" does the same, and
         extrapolates from the last steps once they converge steadily: fewer passes over X where

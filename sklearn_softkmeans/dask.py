@@ -205,7 +205,7 @@ class DaskSoftKMeans(_DaskKMeans):
         Largest number of iterations, at least 1. Each is one pass over X.
     tol : float, default=1e-4
         The iteration stops when the estimated distance of the centers to the fixed point is at
-        most `tol` times the square root of the total (weighted) variance of X.
+        most `tol` times the square root of the total (weighted) variance of X. At least 0.
     verbose : int, default=0
         Print a line for each iteration if not 0.
     random_state : int, RandomState instance or None, default=None
@@ -336,7 +336,7 @@ class DaskEntmaxKMeans(_DaskKMeans):
         Largest number of iterations, at least 1. Each is one pass over X.
     tol : float, default=1e-4
         The iteration stops when the estimated distance of the centers to the fixed point is at
-        most `tol` times the square root of the total (weighted) variance of X.
+        most `tol` times the square root of the total (weighted) variance of X. At least 0.
     verbose : int, default=0
         Print a line for each iteration if not 0.
     random_state : int, RandomState instance or None, default=None

@@ -69,7 +69,7 @@ FLOORS = {
     "nn._layer": 11,
     "nn._training": 12,
     "nn._deep": 13,
-    "nn": 15,
+    "nn": 14,
 }
 SAME_FLOOR = {  # (importer, imported)
     ("_base", "_prediction"),

@@ -1,8 +1,11 @@
 """Docstrings of everything public, by numpydoc's own checks."""
 
 import inspect
+import pydoc
+import re
 
 import pytest
+from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import validate
 
 import sklearn_softkmeans
@@ -16,6 +19,8 @@ NOT_ASKED = {
     "RT04",  # a capital letter where a description starts with "float32"
     "SS05",  # a verb to start with: it takes "Responsibilities" for one in the third person
 }
+RANGE = "at least|above|between|if not 0|along which"
+TEMPERATURES = {"sigma", "sigma_start", "start", "end"}
 EXAMPLES = "EX01"  # asked of classes and functions, not of each method
 
 
@@ -64,6 +69,27 @@ def test_numpydoc_finds_nothing(name):
     accepted = NOT_ASKED | ({EXAMPLES} if method_or_module else set())
     errors = {code: text for code, text in validate(name)["errors"] if code not in accepted}
     assert not errors
+
+
+def numbers(name):
+    """Parameters that are numbers, and what is said of them."""
+    for parameter in get_doc_object(pydoc.locate(name))["Parameters"]:
+        if re.search(r"^(int|float)\b|or (int|float)\b", parameter.type):
+            yield parameter.name, parameter.type, " ".join(parameter.desc)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_the_range_of_every_number_is_stated(name):
+    for parameter, kind, text in numbers(name):
+        if "RandomState" not in kind:  # its range is NumPy's
+            assert re.search(RANGE, text, re.IGNORECASE), parameter
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_the_unit_of_every_temperature_is_stated(name):
+    for parameter, _, text in numbers(name):
+        if parameter in TEMPERATURES:
+            assert "unit" in text or "scale" in text, parameter
 
 
 @pytest.mark.parametrize("make", ["SoftKMeans", "EntmaxKMeans"])

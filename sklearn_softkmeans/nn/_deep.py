@@ -65,8 +65,8 @@ class DeepSoftKMeans(
         mean, above 0. So the scale of the embedding, which is free, does not matter; the loss
         measures it in each batch, and cannot fall by shrinking or growing the embedding.
     sigma_start : float, default=None
-        Temperature at the start, on the same scale. It goes to `sigma` geometrically over the first
-        half of the epochs. None means `sigma`.
+        Temperature at the start, on the same scale, above 0. It goes to `sigma` geometrically over
+        the first half of the epochs. None means `sigma`.
     alpha : float, default=1.0
         Order of the map, at least 1: 1 is softmax, 1.5 entmax-1.5.
     pretrain_epochs : int, default=50

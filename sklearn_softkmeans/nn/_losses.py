@@ -95,9 +95,9 @@ def free_energy(sq_distances, sigma, alpha=1.0, reduction="mean"):
     sq_distances : torch.Tensor of shape (..., n_clusters)
         Squared distances of rows to centers.
     sigma : float or torch.Tensor
-        Temperature as a length, above 0.
+        Temperature as a length in the unit of the rows, above 0.
     alpha : float or torch.Tensor, default=1.0
-        Order of the map, see `entmax`.
+        Order of the map, at least 1: see `entmax`.
     reduction : {"mean", "sum", "none"}, default="mean"
         What becomes of the rows.
 
@@ -145,9 +145,9 @@ def weighted_distortion(sq_distances, sigma, alpha=1.0, reduction="mean"):
     sq_distances : torch.Tensor of shape (..., n_clusters)
         Squared distances of rows to centers.
     sigma : float or torch.Tensor
-        Temperature as a length, above 0.
+        Temperature as a length in the unit of the rows, above 0.
     alpha : float or torch.Tensor, default=1.0
-        Order of the map, see `entmax`.
+        Order of the map, at least 1: see `entmax`.
     reduction : {"mean", "sum", "none"}, default="mean"
         What becomes of the rows.
 
@@ -202,7 +202,7 @@ class _Criterion(torch.nn.Module):
         sq_distances : torch.Tensor of shape (..., n_clusters)
             Squared distances of rows to centers.
         sigma : float or torch.Tensor
-            Temperature as a length, above 0.
+            Temperature as a length in the unit of the rows, above 0.
 
         Returns
         -------

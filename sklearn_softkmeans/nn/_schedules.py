@@ -30,9 +30,9 @@ class GeometricSchedule(_Schedule):
     Parameters
     ----------
     start : float
-        Temperature at step 0, above 0.
+        Temperature at step 0, as a length in the unit of the rows, above 0.
     end : float
-        Temperature from step `n_steps` on, above 0.
+        Temperature from step `n_steps` on, in the same unit, above 0.
     n_steps : int
         Number of steps from `start` to `end`, at least 1.
 
@@ -55,9 +55,9 @@ class LinearSchedule(_Schedule):
     Parameters
     ----------
     start : float
-        Temperature at step 0, above 0.
+        Temperature at step 0, as a length in the unit of the rows, above 0.
     end : float
-        Temperature from step `n_steps` on, above 0.
+        Temperature from step `n_steps` on, in the same unit, above 0.
     n_steps : int
         Number of steps from `start` to `end`, at least 1.
 
