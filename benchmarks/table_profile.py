@@ -5,17 +5,11 @@ from numba import njit
 from timing import seconds
 
 from sklearn_softkmeans._centers import problem_for_fit
+from sklearn_softkmeans._kernels.chunks import Chunk, measure_rows, mend_rows
 from sklearn_softkmeans._kernels.distances import scan_scores, score_chunk
 from sklearn_softkmeans._kernels.elementary import exp
-from sklearn_softkmeans._kernels.steps import (
-    Chunk,
-    add_rows,
-    map_soft_rows,
-    measure_rows,
-    mend_rows,
-    new_support,
-    write_rows,
-)
+from sklearn_softkmeans._kernels.shares import add_rows, map_soft_rows, new_support
+from sklearn_softkmeans._kernels.steps import write_rows
 
 STAGES = ["scores", "two best", "doubts", "mending", "map", "totals", "sums"]
 

@@ -18,7 +18,16 @@ from ._arrays import (
     read_only,
     sq_norms,
 )
-from ._ranges import accuracy, frame_size, power_of_two, precision_of, unit_of_weights
+from ._ranges import (
+    accuracy,
+    frame_size,
+    margin_of,
+    negligible,
+    power_of_two,
+    precision_of,
+    single_is_enough,
+    unit_of_weights,
+)
 
 # Rows in a chunk: the chunk and its scores together take about 256 KiB, half of a small L2 cache.
 _CHUNK_BYTES = 2**18
@@ -287,18 +296,17 @@ class Problem:
         distances = kernels().distances
         norms = sq_norms(centers)
         radius = math.sqrt(norms.max())
-        points, points_norms = centers, norms
-        if self.given_centers is not None:
-            points = self.given_centers / self.unit
-            points_norms = sq_norms(points)
-        precision, margin = 1.0, 0.0
+        given = self.given_centers
+        points = centers if given is None else given / self.unit
+        by_row, precision, margin = len(wanted) > 0, 1.0, 0.0
         if sigma > 0:
             precision = precision_of(sigma)
-            margin = self._margin(len(centers), wanted)
-        by_row = len(wanted) > 0
+            # In `transform` even responsibilities far below rounding are written.
+            by_share = not wanted.keys().isdisjoint(["responsibilities", "gaps"])
+            dtype = np.float64 if wanted else self.dtype
+            margin = margin_of(self.alpha, 745.0 if by_share else negligible(dtype, len(centers)))
         dtype = self._working_precision(sigma, precision, radius, by_row)
         limits = accuracy(dtype, self.n_features, by_row)
-        rounding, tolerance, relative, largest_error = limits
         with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
             factors = np.asarray(precision * centers, dtype=dtype)
             bias = np.asarray(-0.5 * precision * norms, dtype=dtype)
@@ -306,45 +314,24 @@ class Problem:
             factors = np.ascontiguousarray(factors.T)
         return distances.Model(
             points=points,
-            norms=points_norms,
+            norms=norms if given is None else sq_norms(points),
             factors=factors,
             bias=bias,
             precision=precision,
             radius=radius,
             hard=sigma == 0,
             margin=margin,
-            rounding=rounding,
-            largest_error=largest_error,
             by_row=by_row,
-            tolerance=tolerance,
-            relative_tolerance=relative,
+            **limits._asdict(),
         )
-
-    def _margin(self, n_clusters, wanted):
-        """Difference of scores beyond which a cluster has no share, or too small a one to matter.
-
-        In `transform` even responsibilities far below rounding are written. In sums, all shares
-        that are left out come to less than a rounding error of those that are not.
-        """
-        margin = 745.0
-        if wanted.keys().isdisjoint(["responsibilities", "gaps"]):
-            margin = math.log(2.0 * n_clusters / np.finfo(np.float64 if wanted else self.dtype).eps)
-        return min(margin, 1.0 / (self.alpha - 1.0)) if self.alpha > 1.0 else margin
 
     def _working_precision(self, sigma, precision, radius, by_row):
         """float32 where X has it and the scores' rounding errors are expected not to matter."""
-        # Scores of centres that are close together against sigma or the rows would underflow.
-        smallest = precision * min(radius, radius * radius)
-        if not self._single or smallest < float(np.finfo(np.float32).tiny):
-            return np.dtype(np.float64)
-        if (
-            sigma > 0.0 and self.alpha > 2.0
-        ):  # such maps rise steeply from the edge of their support
-            return np.dtype(np.float64)
-        rounding, tolerance, _, _ = accuracy(np.dtype(np.float32), self.n_features, by_row)
-        typical = max(1.5 * radius, self.size / self.unit)
-        error = rounding * precision * radius * (typical + 0.5 * radius)
-        return np.dtype(np.float32 if sigma == 0 or error <= 0.5 * tolerance else np.float64)
+        enough = self._single and (sigma == 0.0 or self.alpha <= 2.0)  # others are steep
+        if enough and sigma > 0.0:
+            reach = max(1.5 * radius, self.size / self.unit)
+            enough = single_is_enough(radius, reach, precision, self.n_features, by_row)
+        return np.dtype(np.float32 if enough else np.float64)
 
     def _rows(self, dtype=np.float64, width=None):
         kinds = kernels().rows

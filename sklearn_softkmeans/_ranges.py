@@ -2,6 +2,7 @@
 
 import math
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,17 +31,46 @@ def precision_of(sigma):
     return float(min(max(sigma, SMALLEST_SIGMA), _LARGEST_SIGMA) ** -2.0)
 
 
-@cache
-def accuracy(dtype, n_features, by_row=True):
-    """Rounding error of a matrix product relative to |x| |c|, the two tolerances, largest error.
+class Accuracy(NamedTuple):
+    """What is known of rounding errors, and allowed."""
 
-    The first is no worst case but several times what is observed: errors add up at random. Beyond
-    the last, scores may have overflowed.
+    rounding: float  # of a matrix product, relative to |x| |c|
+    largest_error: float  # beyond it, scores may have overflowed
+    tolerance: float  # of a score
+    relative_tolerance: float  # a quarter of that of a distance^2
+
+
+@cache
+def accuracy(dtype, n_features, by_row):
+    """For results of single rows, or for sums.
+
+    The rounding is no worst case but several times what is observed: errors add up at random.
     """
     kind = np.finfo(dtype)
     rounding = float(kind.eps) * (1.0 + math.sqrt(n_features) / 16.0)
     tolerance = (_TOLERANCE if by_row else _IN_SUMS)[dtype]
-    return rounding, tolerance, _TOLERANCE[dtype], 0.25 * rounding * float(kind.max)
+    return Accuracy(rounding, 0.25 * rounding * float(kind.max), tolerance, _TOLERANCE[dtype])
+
+
+def single_is_enough(radius, reach, precision, n_features, by_row):
+    """Whether single precision will do for centres up to `radius` and rows about as far as `reach`.
+
+    Not where scores of centres that are close together against sigma or the rows would underflow.
+    """
+    limits = accuracy(np.dtype(np.float32), n_features, by_row)
+    error = limits.rounding * precision * radius * (reach + 0.5 * radius)
+    smallest = precision * min(radius, radius * radius)
+    return smallest >= np.finfo(np.float32).tiny and error <= 0.5 * limits.tolerance
+
+
+def negligible(dtype, n_clusters):
+    """Lag of scores beyond which all shares together are less than a rounding error of the rest."""
+    return math.log(2.0 * n_clusters / float(np.finfo(dtype).eps))
+
+
+def margin_of(alpha, largest):
+    """Lag of a score beyond which its cluster has no share, or `largest` if that is less."""
+    return min(largest, 1.0 / (alpha - 1.0)) if alpha > 1.0 else largest
 
 
 def power_of_two(size):

@@ -14,10 +14,12 @@ FLOORS = {
     "_version": 0,
     "_typing": 0,
     "_kernels": 1,
+    "_kernels.chunks": 1,
     "_kernels.distances": 1,
     "_kernels.elementary": 1,
     "_kernels.rows": 1,
     "_kernels.simplex": 1,
+    "_kernels.shares": 2,
     "_kernels.steps": 2,
     "_kernels.tiles": 2,
     "_arrays": 2,
@@ -82,6 +84,10 @@ SAME_FLOOR = {  # (importer, imported)
     ("_perplexity", "_solver"),
     ("_kernels.distances", "_kernels.rows"),
     ("_kernels.simplex", "_kernels.elementary"),
+    ("_kernels.chunks", "_kernels.distances"),
+    ("_kernels.chunks", "_kernels.rows"),
+    ("_kernels.steps", "_kernels.shares"),
+    ("_kernels.tiles", "_kernels.shares"),
     ("_kernels.tiles", "_kernels.steps"),
 }
 LEAVES = {"_compat"}  # import nothing of ours

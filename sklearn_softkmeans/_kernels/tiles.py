@@ -18,16 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import kernel, threaded
+from .chunks import Chunk, measure_rows, mend_rows
 from .distances import Model, scan_scores, score_chunk
-from .steps import (
-    Chunk,
-    add_rows,
-    map_soft_rows,
-    measure_rows,
-    mend_rows,
-    new_support,
-    write_rows,
-)
+from .shares import add_rows, map_soft_rows, new_support
+from .steps import write_rows
 
 
 class Tiles(NamedTuple):

@@ -1,0 +1,261 @@
+"""The shares of the soft rows of a chunk: scores -> responsibilities -> sums over rows.
+
+- Where they have few clusters each, these are listed, mapped, and added one by one.
+- Where few rows are soft, their scores are gathered and mapped.
+- Otherwise the whole block is mapped, and a matrix product adds all rows at once.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import by_type, kernel
+from .chunks import is_clear
+from .rows import DenseRows, SparseRows
+from .simplex import project_chunk
+
+# One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
+_FEW = 4
+
+# Numbers of features up to which it costs less to add a row without a share than to ask.
+_SHORT = 8
+
+# Shares are listed from so many clusters on, where they are no more than one in so many, and up to
+# so many of a single row.
+_MANY = 64
+_RARE = 8
+_DEPTH = 64
+
+# How the soft rows of a chunk were mapped: with all others, alone, or over listed clusters alone.
+ALL, GATHERED, LISTED = 0, 1, 2
+
+
+class Support(NamedTuple):
+    """The clusters that soft rows have a share of, listed by column: fewer than there are."""
+
+    z: np.ndarray  # (depth, width) scores, then responsibilities
+    clusters: np.ndarray  # (depth, width) int32
+    sizes: np.ndarray  # (width,) intp
+    columns: np.ndarray  # (width,) intp, the column of each row
+    limits: np.ndarray  # (width,) score above which a row has a share
+    flags: np.ndarray  # (width,) uint8, 1 where one has
+    words: np.ndarray  # (width / 8,) uint64, eight flags at once
+    found: np.ndarray  # (width + 1,) intp
+
+
+@kernel
+def new_support(n_clusters, width, real):
+    depth = min(n_clusters, _DEPTH)
+    flags = np.empty(width, np.uint8)
+    return Support(
+        z=np.empty((depth, width), real),
+        clusters=np.empty((depth, width), np.int32),
+        sizes=np.empty(width, np.intp),
+        columns=np.empty(width, np.intp),
+        limits=np.empty(width, real),
+        flags=flags,
+        words=flags.view(np.uint64),
+        found=np.empty(width + 1, np.intp),
+    )
+
+
+# ----------------------------------------------------------------------------- the maps
+
+
+@kernel
+def map_soft_rows(count, n_soft, sums_only, model, projection, chunk, support, work, total):
+    """Map what is to be mapped; returns the number of soft rows and which way was taken."""
+    if n_soft == 0:
+        return 0, GATHERED
+    if sums_only and chunk.z.shape[0] >= _MANY:
+        n_soft, depth = list_support(count, model, chunk, support)
+        if depth >= 0:
+            z = support.z[:depth]
+            project_chunk(projection, z, n_soft, chunk.best, chunk.second, work, total)
+            return n_soft, LISTED
+    if n_soft * _FEW > count:
+        width = chunk.z.shape[1]
+        project_chunk(projection, chunk.z, width, chunk.best, chunk.second, work, total)
+        return n_soft, ALL
+    gather_soft_rows(count, model, chunk)
+    project_chunk(projection, chunk.z, n_soft, chunk.best, chunk.second, work, total)
+    return n_soft, GATHERED
+
+
+@kernel
+def gather_soft_rows(count, model, chunk):
+    """List the soft rows, and move their scores to the first columns."""
+    z = chunk.z
+    n_soft = 0
+    for i in range(count):
+        chunk.soft[n_soft] = i
+        n_soft += not is_clear(model, chunk.lead[i], chunk.error[i])
+    for s in range(n_soft):
+        chunk.best[s] = chunk.best[chunk.soft[s]]
+    for j in range(z.shape[0]):
+        for s in range(n_soft):
+            z[j, s] = z[j, chunk.soft[s]]
+
+
+@kernel
+def list_support(count, model, chunk, support):
+    """List what the soft rows have a share of, and gather their best scores.
+
+    Returns how many rows are soft, and the largest number of clusters of one, or -1 where there are
+    too many. 1 comparison for each score; of the flags it leaves, most are 0 and read by eights.
+    """
+    n_soft = 0
+    for i in range(chunk.z.shape[1]):
+        error = chunk.error[i]
+        soft = (i < count) & (not is_clear(model, chunk.lead[i], error))
+        limit = np.float64(chunk.best[i]) - model.margin - 2.0 * error
+        support.limits[i] = limit if soft else np.inf
+        support.columns[i] = n_soft
+        chunk.soft[n_soft] = i
+        support.sizes[n_soft] = 0
+        n_soft += soft
+    if not _list_shares(
+        chunk.z,
+        support.limits,
+        support.columns,
+        support.flags,
+        support.words,
+        support.found,
+        support.z,
+        support.clusters,
+        support.sizes,
+    ):
+        return n_soft, -1
+    depth = 0
+    for s in range(n_soft):
+        chunk.best[s] = chunk.best[chunk.soft[s]]
+        depth = max(depth, support.sizes[s])
+    for s in range(n_soft):
+        for c in range(support.sizes[s], depth):
+            support.z[c, s] = chunk.best[s] - 2.0 * model.margin  # no share
+    return n_soft, depth
+
+
+@kernel
+def _list_shares(z, limits, columns, flags, words, found, listed, clusters, sizes):
+    """List the scores above the limits of their rows, until they turn out to be many."""
+    n_clusters, width = z.shape
+    n_listed = 0
+    for j in range(n_clusters):
+        for i in range(width):
+            flags[i] = z[j, i] > limits[i]
+        n_found = 0
+        for word in range(width // 8):
+            if words[word] != 0:
+                for i in range(8 * word, 8 * word + 8):
+                    found[n_found] = i
+                    n_found += np.intp(flags[i])
+        n_listed += n_found
+        # A few clusters tell whether there will be too many.
+        if n_listed * _RARE > width * min(n_clusters, 2 * j + 16):
+            return False
+        for place in range(n_found):
+            i = found[place]
+            s = columns[i]
+            c = sizes[s]
+            if c == listed.shape[0]:
+                return False
+            listed[c, s] = z[j, i]
+            clusters[c, s] = j
+            sizes[s] = c + 1
+    return True
+
+
+# ----------------------------------------------------------------------------- the sums
+
+
+def _add_dense_row(rows, i, block, local, weight, sums):
+    # Blocks are finite, and nothing is added without weight.
+    for f in range(sums.shape[0]):
+        sums[f] += weight * block[local, f]
+
+
+def _add_sparse_row(rows, i, block, local, weight, sums):
+    if weight > 0.0:
+        for p in range(rows.indptr[i], rows.indptr[i + 1]):
+            sums[rows.indices[p]] += weight * (rows.data[p] * rows.scale)
+
+
+@by_type({DenseRows: _add_dense_row, SparseRows: _add_sparse_row})
+def _add_row(rows, i, block, local, weight, sums):
+    """Add a weighted row to the sums of one cluster, in double precision."""
+
+
+def _add_dense_block(rows, block, z, weights, equal, product, sums, mass):
+    # A matrix product in the working precision, 2 n k d operations; chunks add up in double.
+    n_clusters, width = z.shape
+    for j in range(n_clusters):
+        total = 0.0
+        if not equal:
+            for i in range(width):
+                # A row without weight may lie anywhere, where even its scores are NaN.
+                z[j, i] = z[j, i] * weights[i] if weights[i] > 0.0 else 0.0
+        for i in range(width):
+            total += z[j, i]
+        mass[j] += total
+    np.dot(z, block, product)
+    for j in range(n_clusters):
+        for f in range(sums.shape[1]):
+            sums[j, f] += product[j, f]
+    return True
+
+
+def _add_sparse_block(rows, block, z, weights, equal, product, sums, mass):
+    return False
+
+
+@by_type({DenseRows: _add_dense_block, SparseRows: _add_sparse_block})
+def _add_block(rows, block, z, weights, equal, product, sums, mass):
+    """Add all rows of a chunk at once, where that is possible; `equal` if all weights are 1."""
+
+
+@kernel
+def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, product, sums, mass):
+    """Add the rows of a chunk to the sums and the mass of their clusters."""
+    if route == ALL:
+        if not _add_block(rows, block, chunk.z, chunk.weights, equal, product, sums, mass):
+            _add_soft_rows(rows, start, count, route, block, chunk, sums, mass)
+        return
+    if route == GATHERED:
+        _add_soft_rows(rows, start, n_soft, route, block, chunk, sums, mass)
+    else:
+        _add_listed(rows, start, n_soft, block, chunk, support, sums, mass)
+    # What is left are the hard rows. A branch for each row would cost more than to add nothing.
+    for s in range(n_soft):
+        chunk.weights[chunk.soft[s]] = 0.0
+    for i in range(count):
+        j = chunk.nearest[i]
+        mass[j] += chunk.weights[i]
+        _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
+
+
+@kernel
+def _add_listed(rows, start, n_soft, block, chunk, support, sums, mass):
+    for s in range(n_soft):
+        i = chunk.soft[s]
+        for c in range(support.sizes[s]):
+            if support.z[c, s] > 0.0 and chunk.weights[i] > 0.0:
+                j = support.clusters[c, s]
+                weight = support.z[c, s] * chunk.weights[i]
+                mass[j] += weight
+                _add_row(rows, start + i, block, i, weight, sums[j])
+
+
+@kernel
+def _add_soft_rows(rows, start, n_mapped, route, block, chunk, sums, mass):
+    """Add rows that are mapped to all clusters one by one, where that is best or no product is."""
+    z = chunk.z
+    least = -1.0 if sums.shape[1] <= _SHORT else 1e-22  # exp(-NEGLIGIBLE)
+    for c in range(n_mapped):
+        i = c if route == ALL else chunk.soft[c]
+        if chunk.weights[i] > 0.0:
+            for j in range(z.shape[0]):
+                if z[j, c] > least:
+                    weight = z[j, c] * chunk.weights[i]
+                    mass[j] += weight
+                    _add_row(rows, start + i, block, i, weight, sums[j])
