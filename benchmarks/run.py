@@ -19,6 +19,8 @@ THREAD_VARIABLES = [
 TABLES = [
     "iterations",
     "fits",
+    "scaling",
+    "profile",
     "passes",
     "starts",
     "perplexity",
@@ -47,7 +49,8 @@ def parse_arguments():
         nargs="+",
         default=["*"],
         metavar="PATTERN",
-        help="columns of the table `iterations` that match one of these, such as '*hot'",
+        help="columns of the tables `iterations` and `profile` that match one of these, such as "
+        "'*hot'",
     )
     parser.add_argument("--repeats", type=int, default=7, help="repetitions (default: 7)")
     parser.add_argument(
@@ -56,6 +59,7 @@ def parse_arguments():
     parser.add_argument(
         "--quick", action="store_true", help="little data and one repetition: does it run at all?"
     )
+    parser.add_argument("--plot", metavar="FILE", help="where to save the plot of `scaling`")
     parser.add_argument("--output", metavar="FILE", help="also write the Markdown to this file")
     args = parser.parse_args()
     if args.repeats < 1 or args.threads < 1:

@@ -1,9 +1,15 @@
 """Where the time of a pass goes, on one thread, and the rates that this machine reaches."""
 
-import numpy as np
-from numba import njit
-from timing import seconds
+from typing import NamedTuple
 
+import numpy as np
+from data import early_centers
+from numba import njit
+from report import number, wanted
+from table_iterations import COLUMNS, DTYPES, cases
+from timing import call_seconds, seconds
+
+from sklearn_softkmeans._assignment import one_blas_thread
 from sklearn_softkmeans._centers import problem_for_fit
 from sklearn_softkmeans._kernels.chunks import Chunk, measure_rows, mend_rows
 from sklearn_softkmeans._kernels.distances import scan_scores, score_chunk
@@ -67,12 +73,11 @@ def run_stages(n_stages, rows, weights, model, projection, outputs, width):
     return soft_rows
 
 
-def profile(column, X, centers, repeats):
-    """Nanoseconds for each row and stage; precision; share of soft rows."""
+def measure(column, X, centers, repeats):
+    """Nanoseconds for each row and stage; the precision; the share of soft rows."""
     sigma = column.temperature(X, centers)
     problem = problem_for_fit(X, None, column.alpha, sigma=sigma, resident=True)
-    in_frame = problem.into_frame(centers)
-    model = problem._model(in_frame, sigma / problem.unit, {})
+    model = problem._model(problem.into_frame(centers), sigma / problem.unit, {})
     dtype = model.bias.dtype
     width, _ = problem._layout(len(centers), dtype.itemsize, True)
     outputs = problem._outputs(1, centers.shape, {})
@@ -85,15 +90,77 @@ def profile(column, X, centers, repeats):
     share = run(len(STAGES)) / n_rows
     numbers = range(1, len(STAGES) + 1)
     times = [[seconds(lambda n=n: run(n)) for n in numbers] for _ in range(repeats)]
-    fastest = np.min(times, axis=0)  # what disturbs a run makes it slower, never faster
+    fastest = np.min(times, axis=0)  # whatever disturbs a run makes it slower
     return 1e9 / n_rows * np.diff(fastest, prepend=0.0), dtype, share
 
 
-@njit(error_model="numpy", fastmath={"reassoc", "nsz", "arcp", "contract"})
-def exponentials(x, repeats):
-    total = x.dtype.type(0.0)
-    for _ in range(repeats):
-        for i in range(len(x)):
-            total += exp(x[i] - total)
+# ---------------------------------------------------------------------------- the machine
 
-    return total
+
+class Rates(NamedTuple):
+    """What one thread reaches."""
+
+    operations: float  # for each nanosecond, in a large matrix product
+    exponentials: float  # of our own
+    bytes: float  # read from memory
+
+
+@njit(error_model="numpy", fastmath={"reassoc", "nsz", "arcp", "contract"})
+def exponentials(x):
+    for i in range(len(x)):
+        x[i] = exp(x[i])
+
+
+def rates(dtype, repeats):
+    square = np.ones((1000, 1000), dtype)
+    short, long = np.zeros(4096, dtype), np.ones(2**26 // np.dtype(dtype).itemsize * 4, dtype)
+    exponentials(short)
+
+    def fastest(call, number):
+        return 1e9 * min(call_seconds(call, number) for _ in range(repeats))
+
+    return Rates(
+        2.0 * square.size * 1000 / fastest(lambda: square @ square, 1),
+        short.size / fastest(lambda: exponentials(short), 1000),
+        long.nbytes / fastest(long.max, 1),
+    )
+
+
+def limit(column, X, n_clusters, dtype, rate):
+    """Nanoseconds for each row at the machine's rates, if nothing but these were to be done."""
+    products = 1 if column.name in SPARSE else 2
+    operations = 2.0 * products * n_clusters * X.shape[1] / rate.operations
+    n_exponentials = n_clusters if column.name == "SoftKMeans hot" else 0
+    read = X.shape[1] * dtype.itemsize / rate.bytes
+    return max(operations + n_exponentials / rate.exponentials, read)
+
+
+# Where most of the responsibilities are none, one matrix product is enough.
+SPARSE = ["SoftKMeans auto", "EntmaxKMeans auto", "SoftKMeans σ = 0"]
+
+
+def write(report, args):
+    report.title("Where the time of a pass goes")
+    with one_blas_thread():
+        machine = {np.dtype(dtype): rates(dtype, args.repeats) for dtype in DTYPES}
+        report.head("one thread", *DTYPES)
+        for name, unit in [
+            ("operations", "GFLOP/s in a matrix product, 1000 x 1000"),
+            ("exponentials", "exponentials of ours per ns"),
+            ("bytes", "GB/s read from memory"),
+        ]:
+            report.row(unit, *(number(getattr(rate, name)) for rate in machine.values()))
+        report.line("\nNanoseconds for each row, on one thread.\n")
+        report.head("n × d, k, dtype", "computed in", "soft rows", *STAGES, "all", "limit")
+        for label, X, n_clusters, _ in cases(args):
+            centers = early_centers(X, n_clusters)
+            for column in COLUMNS:
+                if wanted(column.name, args.columns):
+                    times, dtype, share = measure(column, X, centers, args.repeats)
+                    bound = limit(column, X, n_clusters, dtype, machine[dtype])
+                    report.row(
+                        f"{label}: {column.name}",
+                        str(dtype),
+                        f"{share:.0%}",
+                        *(number(time, 1) for time in [*times, times.sum(), bound]),
+                    )

@@ -20,12 +20,13 @@ from ._arrays import (
 )
 from ._ranges import (
     accuracy,
+    error_in_single,
     frame_size,
     margin_of,
     negligible,
     power_of_two,
     precision_of,
-    single_is_enough,
+    underflows_in_single,
     unit_of_weights,
 )
 
@@ -327,10 +328,11 @@ class Problem:
 
     def _working_precision(self, sigma, precision, radius, by_row):
         """float32 where X has it and the scores' rounding errors are expected not to matter."""
-        enough = self._single and (sigma == 0.0 or self.alpha <= 2.0)  # others are steep
-        if enough and sigma > 0.0:
+        enough = self._single and not underflows_in_single(radius, precision)
+        if sigma > 0.0 and enough:
             reach = max(1.5 * radius, self.size / self.unit)
-            enough = single_is_enough(radius, reach, precision, self.n_features, by_row)
+            enough = error_in_single(radius, reach, precision, self.n_features, by_row) <= 1.0
+            enough &= self.alpha <= 2.0  # others rise steeply from the edge of the support
         return np.dtype(np.float32 if enough else np.float64)
 
     def _rows(self, dtype=np.float64, width=None):

@@ -52,15 +52,19 @@ def accuracy(dtype, n_features, by_row):
     return Accuracy(rounding, 0.25 * rounding * float(kind.max), tolerance, _TOLERANCE[dtype])
 
 
-def single_is_enough(radius, reach, precision, n_features, by_row):
-    """Whether single precision will do for centres up to `radius` and rows about as far as `reach`.
+def error_in_single(radius, reach, precision, n_features, by_row):
+    """Error of scores in single precision, relative to what is allowed for most rows.
 
-    Not where scores of centres that are close together against sigma or the rows would underflow.
+    Of centres up to `radius`, and rows about as far as `reach`; rows further out are few.
     """
     limits = accuracy(np.dtype(np.float32), n_features, by_row)
     error = limits.rounding * precision * radius * (reach + 0.5 * radius)
-    smallest = precision * min(radius, radius * radius)
-    return smallest >= np.finfo(np.float32).tiny and error <= 0.5 * limits.tolerance
+    return 2.0 * error / limits.tolerance
+
+
+def underflows_in_single(radius, precision):
+    """Whether scores of centres that are close together against sigma or the rows underflow."""
+    return precision * min(radius, radius * radius) < np.finfo(np.float32).tiny
 
 
 def negligible(dtype, n_clusters):
