@@ -1,4 +1,4 @@
-"""One soft iteration of other packages, over one of ours."""
+"""One iteration of other packages, over a soft one of ours."""
 
 import numpy as np
 from data import early_centers, hot_sigma, overlapping_blobs
@@ -67,6 +67,29 @@ def fuzzy_c_means(X, centers, sigma):
     return lambda: (seconds(make(MANY)) - seconds(make(FEW))) / (MANY - FEW)
 
 
+def faiss_kmeans(X, centers, sigma):
+    """A hard step of faiss, which has single precision alone."""
+    import faiss
+
+    X, centers = X.astype(np.float32), centers.astype(np.float32)
+
+    def fit(max_iter):
+        options = {"niter": max_iter, "max_points_per_centroid": len(X), "gpu": False}
+        faiss.Kmeans(X.shape[1], len(centers), **options).train(X, init_centroids=centers)
+
+    return lambda: (seconds(lambda: fit(MANY)) - seconds(lambda: fit(FEW))) / (MANY - FEW)
+
+
+def scikit_learn_intelex(X, centers, sigma):
+    """A hard step of the extension for scikit-learn."""
+    from sklearnex.cluster import KMeans
+
+    def make(max_iter):
+        return KMeans(len(centers), init=centers, n_init=1, max_iter=max_iter, tol=0.0)
+
+    return lambda: iteration_seconds(make, X, FEW, MANY)
+
+
 # Name, what prepares its measurement, and alpha of ours.
 PEERS = [
     ("GaussianMixture spherical", mixture, 1.0),
@@ -74,6 +97,8 @@ PEERS = [
     ("PyTorch, entmax15 of entmax", torch_step("entmax15"), 1.5),
     ("scikit-fuzzy", scikit_fuzzy, 1.0),
     ("fuzzy-c-means", fuzzy_c_means, 1.0),
+    ("faiss, K-means", faiss_kmeans, 1.0),
+    ("scikit-learn-intelex, K-means", scikit_learn_intelex, 1.0),
 ]
 
 
@@ -86,7 +111,7 @@ def ours(X, centers, sigma, alpha):
 
 
 def write(report, args):
-    report.title("One soft iteration of others, over one of ours")
+    report.title("One iteration of others, over a soft one of ours")
     report.line("Hot: the mean perplexity of a row is half the number of clusters.\n")
     report.head("peer, n × d, k, dtype", "ours, ms", "theirs, ms", "theirs / ours")
     for name, prepare, alpha in PEERS:

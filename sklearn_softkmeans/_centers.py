@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.sparse import coo_array, issparse
 from scipy.sparse import vstack as sparse_vstack
 from scipy.sparse.csgraph import connected_components
@@ -19,8 +20,10 @@ from ._ranges import frame_size, precision_of
 # only where a cluster holds less than this share of the total weight.
 _STARVED = 1e-8
 
-# Features up to which the covariance of rows in blocks is a matrix: 8 MiB, and a single pass.
+# Features up to which the covariance is a matrix, for a single pass over rows: of 8 MiB for rows in
+# blocks, which are slow to read, and where it costs less than a few products with vectors.
 _LARGE_MATRIX = 1024
+_SMALL_MATRIX = 64
 
 
 # --------------------------------------------------------------------------------- the data
@@ -216,13 +219,15 @@ def auto_sigma(problem, centers):
       of two tight clusters, which merge at sigma = D / 2;
     - half the standard deviation of the first principal axis.
     """
-    centers = update_centers(problem, problem.statistics(centers, 0.0), centers, 0.0)
+    statistics = problem.statistics(centers, 0.0)
+    centers = update_centers(problem, statistics, centers, 0.0)
     variance = problem.spread**2
     if variance == 0.0:  # any positive number will do, and a small one keeps later rows apart
         return np.finfo(np.float64).eps
     limit = _gap_limit(problem, centers) if len(centers) > 1 else np.inf
     mean_variance = variance / min(problem.n_samples, problem.n_features)  # over axes
-    if limit > mean_variance:  # the largest is no smaller, but for rounding errors
+    # The largest is no smaller, but for rounding errors, nor than that of the means of clusters.
+    if limit > mean_variance and limit > _variance_between(statistics):
         limit = min(limit, max(_largest_variance(problem), mean_variance))
     return 0.5 * np.sqrt(limit)
 
@@ -264,12 +269,12 @@ def critical(problem, n_clusters):
 
 
 def _largest_variance(problem):
-    """Largest eigenvalue of the weighted covariance, in the frame, matrix-free."""
+    """Largest eigenvalue of the weighted covariance, in the frame."""
     size = problem.n_features
     zero = np.zeros((1, size))
     statistics = problem.statistics(zero, 0.0)
     mass, mean = statistics.mass[0], statistics.sums[0] / statistics.mass[0]
-    if problem.in_blocks and size <= _LARGE_MATRIX:
+    if size <= (_LARGE_MATRIX if problem.in_blocks else _SMALL_MATRIX):
         scatter = problem.reduce(partial(_scatter, mean=mean), np.add)
         return float(np.linalg.eigvalsh(scatter)[-1] / mass)
 
@@ -277,12 +282,20 @@ def _largest_variance(problem):
         products = problem.reduce(partial(_scatter_times, mean=mean, vector=vector), np.add) / mass
         return products[:-1] - mean * products[-1]
 
-    if size <= 16:
-        covariance = np.stack([covariance_times(unit) for unit in np.eye(size)])
-        return float(np.linalg.eigvalsh(covariance)[-1])
     operator = LinearOperator((size, size), matvec=covariance_times, dtype=np.float64)
     start = np.random.RandomState(0).uniform(-1.0, 1.0, size)
     return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
+
+
+def _variance_between(statistics):
+    """Largest variance of the means of clusters along an axis: a part of that of the rows."""
+    alive = statistics.mass > 0.0
+    mass = statistics.mass[alive, None]
+    means = statistics.sums[alive] / mass
+    weighted = np.sqrt(mass) * (means - np.average(means, axis=0, weights=mass[:, 0]))
+    gram = weighted.T @ weighted if weighted.shape[1] < len(weighted) else weighted @ weighted.T
+    last = len(gram) - 1
+    return float(eigh(gram, eigvals_only=True, subset_by_index=[last, last])[0] / mass.sum())
 
 
 def _scatter_times(problem, mean, vector):
