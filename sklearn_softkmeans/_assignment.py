@@ -23,7 +23,6 @@ from ._ranges import (
     error_in_single,
     frame_size,
     margin_of,
-    negligible,
     power_of_two,
     precision_of,
     underflows_in_single,
@@ -40,6 +39,7 @@ _MAX_TASKS = 64
 _MAX_TASK_BYTES = 2**26
 _SERIAL_WORK = 2**19  # operations below which one thread is faster
 _TINY_PRODUCT = 2**13  # multiplications for which no BLAS starts threads
+_SINGLE_WORK = 2**22  # multiplications below which double precision costs next to nothing
 
 
 class Statistics(NamedTuple):
@@ -102,13 +102,12 @@ class Problem:
     ):
         self.X = X
         self.sample_weight = sample_weight
-        largest = 1.0 if sample_weight is None else sample_weight.max()
-        self.weight_unit = unit_of_weights(largest)
+        self.weight_unit = unit_of_weights(1.0 if sample_weight is None else sample_weight.max())
         self.alpha = alpha
         self.is_sparse = sparse.issparse(X)
         self.n_samples, self.n_features = X.shape
-        zero = np.zeros(self.n_features)
-        self.origin = zero if self.is_sparse else np.asarray(origin, dtype=np.float64)
+        origin = np.zeros(self.n_features) if self.is_sparse else origin
+        self.origin = np.asarray(origin, dtype=np.float64)
         self.size = float(size)
         self.unit = power_of_two(self.size)
         self.spread = spread / self.unit  # in the frame
@@ -304,9 +303,9 @@ class Problem:
             precision = precision_of(sigma)
             # In `transform` even responsibilities far below rounding are written.
             by_share = not wanted.keys().isdisjoint(["responsibilities", "gaps"])
-            dtype = np.float64 if wanted else self.dtype
-            margin = margin_of(self.alpha, 745.0 if by_share else negligible(dtype, len(centers)))
-        dtype = self._working_precision(sigma, precision, radius, by_row)
+            kind = None if by_share else np.float64 if by_row else self.dtype
+            margin = margin_of(self.alpha, len(centers), kind)
+        dtype = self._working_precision(len(centers), sigma, precision, radius, by_row)
         limits = accuracy(dtype, self.n_features, by_row)
         with np.errstate(under="ignore", over="ignore"):  # harmless, or found by the guard
             factors = np.asarray(precision * centers, dtype=dtype)
@@ -326,12 +325,13 @@ class Problem:
             **limits._asdict(),
         )
 
-    def _working_precision(self, sigma, precision, radius, by_row):
-        """float32 where X has it and the scores' rounding errors are expected not to matter."""
+    def _working_precision(self, n_clusters, sigma, precision, radius, by_row):
+        """float32 where X has it, it is faster, and rounding errors are expected not to matter."""
         enough = self._single and not underflows_in_single(radius, precision)
         if sigma > 0.0 and enough:
             reach = max(1.5 * radius, self.size / self.unit)
             enough = error_in_single(radius, reach, precision, self.n_features, by_row) <= 1.0
+            enough &= self.n_samples * n_clusters * self.n_features >= _SINGLE_WORK
             enough &= self.alpha <= 2.0  # others rise steeply from the edge of the support
         return np.dtype(np.float32 if enough else np.float64)
 

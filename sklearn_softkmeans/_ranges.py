@@ -64,17 +64,17 @@ def error_in_single(radius, reach, precision, n_features, by_row):
 
 def underflows_in_single(radius, precision):
     """Whether scores of centres that are close together against sigma or the rows underflow."""
-    return precision * min(radius, radius * radius) < np.finfo(np.float32).tiny
+    return precision * min(radius, radius * radius) < float(np.finfo(np.float32).tiny)
 
 
-def negligible(dtype, n_clusters):
-    """Lag of scores beyond which all shares together are less than a rounding error of the rest."""
-    return math.log(2.0 * n_clusters / float(np.finfo(dtype).eps))
+def margin_of(alpha, n_clusters, dtype):
+    """Lag of a score beyond which its cluster has no share, or all such are below rounding.
 
-
-def margin_of(alpha, largest):
-    """Lag of a score beyond which its cluster has no share, or `largest` if that is less."""
-    return min(largest, 1.0 / (alpha - 1.0)) if alpha > 1.0 else largest
+    Together they are less than a rounding error of the row's other shares. Where `dtype` is None,
+    that is no reason, but no share is below the smallest number.
+    """
+    margin = 745.0 if dtype is None else math.log(2.0 * n_clusters / float(np.finfo(dtype).eps))
+    return min(margin, 1.0 / (alpha - 1.0)) if alpha > 1.0 else margin
 
 
 def power_of_two(size):

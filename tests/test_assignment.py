@@ -165,7 +165,21 @@ def working_precision(problem, sigma, n_clusters=4):
     return problem._model(centers, sigma, {}).bias.dtype
 
 
-def test_single_precision_is_used_where_its_rounding_is_harmless():
+@pytest.fixture
+def little_work_in_single(monkeypatch):
+    """Single precision is used although it saves nothing."""
+    monkeypatch.setattr(_assignment, "_SINGLE_WORK", 0)
+
+
+def test_single_precision_is_used_where_it_saves_time():
+    problem = make_problem(X.astype(np.float32), origin=X.mean(axis=0), size=5.0)
+    assert working_precision(problem, 0.0) == np.float32
+    assert working_precision(problem, 30.0) == np.float64
+    problem.n_samples = 2**22 // 16  # of 4 features, to 4 clusters
+    assert working_precision(problem, 30.0) == np.float32
+
+
+def test_single_precision_is_used_where_its_rounding_is_harmless(little_work_in_single):
     rows = X.astype(np.float32)
     origin = X.mean(axis=0)
     assert working_precision(make_problem(rows, origin=origin, size=5.0), 0.0) == np.float32
@@ -175,6 +189,7 @@ def test_single_precision_is_used_where_its_rounding_is_harmless():
         make_problem(rows, origin=origin, size=5.0, single=False),
         make_problem(X, origin=origin, size=5.0),
         make_problem(sparse.csr_array(rows), size=5.0),
+        make_problem(rows, origin=origin, size=5.0, alpha=2.5),
     ):
         assert working_precision(other, 30.0) == np.float64
 
@@ -190,7 +205,7 @@ def test_the_precision_of_a_prediction_does_not_depend_on_the_rows():
 
 @pytest.mark.parametrize("sigma", [0.02, 0.5, 40.0])
 @alphas
-def test_either_precision_gives_the_results_of_float64(sigma, alpha):
+def test_either_precision_gives_the_results_of_float64(sigma, alpha, little_work_in_single):
     """Also for rows between two centres, where the rounding of scores matters most."""
     centers = X[:4] + 0.1
     middle = (centers[:, None] + centers).reshape(-1, 4) / 2

@@ -41,6 +41,12 @@ alphas = pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0, 1.2])
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning" if PLAIN else "error")
 
 
+@pytest.fixture(autouse=True)
+def little_work_in_single(monkeypatch):
+    """Single precision is used although it saves nothing."""
+    monkeypatch.setattr(_assignment, "_SINGLE_WORK", 0)
+
+
 @pytest.fixture
 def many_chunks(monkeypatch):
     """Chunks of 32 rows, each a task of its own."""
