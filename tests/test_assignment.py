@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import reference
-from sklearn_softkmeans import SoftKMeans, _assignment, _jit
+from sklearn_softkmeans import EntmaxKMeans, SoftKMeans, _assignment, _jit
 from sklearn_softkmeans._assignment import Problem, for_prediction
 from sklearn_softkmeans._cells import cells_of
 
@@ -350,3 +350,22 @@ def test_keys_are_projections_on_one_direction(container):
     assert len(np.unique(direction)) == 6
     keys = make_problem(container(rows)).row_keys()
     np.testing.assert_allclose(keys, rows @ direction, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("sigma", ["auto", 2.0])
+@pytest.mark.parametrize("make", [SoftKMeans, EntmaxKMeans])
+def test_fits_of_many_single_precision_rows_are_those_of_double(make, sigma):
+    rows = reference.blobs(12, n_samples=30_000, n_features=16, std=1.0, box=4.0, seed=0)
+    rows = rows.astype(np.float32)
+    assert rows.size * 12 > _assignment._SINGLE_WORK
+    options = {"n_clusters": 12, "sigma": sigma, "init": rows[:12], "tol": 1e-6}
+    single = make(**options).fit(rows)
+    double = make(**options).fit(rows.astype(np.float64))
+    assert single.sigma_ == pytest.approx(double.sigma_, rel=1e-5)
+    spread = np.linalg.norm(rows - rows.mean(axis=0)) / np.sqrt(len(rows))
+    np.testing.assert_allclose(
+        single.cluster_centers_, double.cluster_centers_, rtol=0, atol=1e-5 * spread
+    )
+    assert single.objective_ == pytest.approx(double.objective_, rel=1e-6)
+    assert (np.diff(single.objective_path_) <= 0.0).all()
+    assert (single.labels_ == double.labels_).mean() > 0.9999
