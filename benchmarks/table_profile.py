@@ -14,14 +14,14 @@ from sklearn_softkmeans._centers import problem_for_fit
 from sklearn_softkmeans._kernels.chunks import Chunk, measure_rows, mend_rows
 from sklearn_softkmeans._kernels.distances import scan_scores, score_chunk
 from sklearn_softkmeans._kernels.elementary import exp
-from sklearn_softkmeans._kernels.shares import add_rows, map_soft_rows, new_support
+from sklearn_softkmeans._kernels.shares import add_rows, listing, map_soft_rows, new_support
 from sklearn_softkmeans._kernels.steps import write_rows
 
 STAGES = ["scores", "two best", "doubts", "mending", "map", "totals", "sums"]
 
 
 @njit(error_model="numpy")
-def run_stages(n_stages, rows, weights, model, projection, outputs, width):
+def run_stages(n_stages, rows, weights, model, projection, listing, outputs, width):
     """`pass_over_rows` over the full chunks of resident rows, as far as the last stage wanted."""
     n_clusters, n_features = model.points.shape
     real = model.bias.dtype
@@ -41,7 +41,7 @@ def run_stages(n_stages, rows, weights, model, projection, outputs, width):
     candidates = np.empty(n_clusters, np.intp)
     product = np.empty((n_clusters, n_features), real)
     soft_rows = 0
-    support = new_support(n_clusters, width, real)
+    support = new_support(listing, width, real)
     for start in range(0, rows.X.shape[0] - width + 1, width):
         block, norms = rows.blocks[start : start + width], rows.norms[start : start + width]
         score_chunk(rows, start, width, model, block, norms, chunk.z, column)
@@ -58,9 +58,7 @@ def run_stages(n_stages, rows, weights, model, projection, outputs, width):
             mend_rows(rows, start, width, model, chunk, mean, candidates)
         if n_stages < 5:
             continue
-        n_soft, route = map_soft_rows(
-            width, n_soft, True, model, projection, chunk, support, work, total
-        )
+        n_soft, route = map_soft_rows(support, width, n_soft, model, projection, chunk, work, total)
         if n_stages < 6:
             continue
         write_rows(start, width, n_soft, route, model.precision, chunk, outputs, 0)
@@ -82,10 +80,11 @@ def measure(column, X, centers, repeats):
     width, _ = problem._layout(len(centers), dtype.itemsize, True)
     outputs = problem._outputs(1, centers.shape, {})
     arguments = problem._rows(dtype, width), problem._read_only_weights(), model, problem._map
+    wanted_list = listing(len(centers))
     n_rows = len(X) // width * width
 
     def run(n_stages):
-        return run_stages(n_stages, *arguments, outputs, width)
+        return run_stages(n_stages, *arguments, wanted_list, outputs, width)
 
     share = run(len(STAGES)) / n_rows
     numbers = range(1, len(STAGES) + 1)

@@ -20,6 +20,7 @@ from ._arrays import (
 )
 from ._ranges import (
     accuracy,
+    check_overflow,
     error_in_single,
     frame_size,
     margin_of,
@@ -264,20 +265,22 @@ class Problem:
     # ---------------------------------------------------------------------- machinery
 
     def _run(self, centers, sigma, *, sums=False, **wanted):
-        if centers.shape[1] != self.n_features:
+        n_features = self.n_features
+        if centers.shape[1] != n_features:
             raise ValueError(
-                f"X has {self.n_features} features, but the cluster centers have "
-                f"{centers.shape[1]}."
+                f"X has {n_features} features, but the cluster centers have {centers.shape[1]}."
             )
         model = self._model(np.ascontiguousarray(centers), sigma, wanted)
         width, n_tasks = self._layout(len(centers), model.bias.dtype.itemsize, sums)
         outputs = self._outputs(n_tasks, centers.shape, wanted, sums)
-        product = width * len(centers) * self.n_features
-        with nullcontext() if self.is_sparse or product <= _TINY_PRODUCT else one_blas_thread():
-            rows = self._rows(model.bias.dtype, width)
-            shape = self.n_samples, int(not self.is_sparse), width
-            arguments = rows, self._read_only_weights(), model, self._map, outputs
-            kernels().steps.pass_over_rows(n_tasks, *shape, *arguments)
+        rows, weights = self._rows(model.bias.dtype, width), self._read_only_weights()
+        shape = self.n_samples, int(not self.is_sparse), width
+        listing = kernels().shares.listing(0 if wanted else len(centers))
+        tiny = self.is_sparse or width * len(centers) * n_features <= _TINY_PRODUCT
+        with nullcontext() if tiny else one_blas_thread():
+            kernels().steps.pass_over_rows(
+                n_tasks, *shape, rows, weights, model, self._map, listing, outputs
+            )
         check_overflow(outputs)
         return outputs
 
@@ -326,13 +329,16 @@ class Problem:
         )
 
     def _working_precision(self, n_clusters, sigma, precision, radius, by_row):
-        """float32 where X has it, it is faster, and rounding errors are expected not to matter."""
+        """float32 where X has it, it is faster, and its rounding is not expected to matter.
+
+        Maps of alpha > 2 rise steeply from the edge of their support.
+        """
         enough = self._single and not underflows_in_single(radius, precision)
         if sigma > 0.0 and enough:
             reach = max(1.5 * radius, self.size / self.unit)
             enough = error_in_single(radius, reach, precision, self.n_features, by_row) <= 1.0
-            enough &= self.n_samples * n_clusters * self.n_features >= _SINGLE_WORK
-            enough &= self.alpha <= 2.0  # others rise steeply from the edge of the support
+            work = self.n_samples * n_clusters * self.n_features
+            enough &= self.alpha <= 2.0 and work >= _SINGLE_WORK
         return np.dtype(np.float32 if enough else np.float64)
 
     def _rows(self, dtype=np.float64, width=None):
@@ -379,14 +385,6 @@ class Problem:
         return min(n_chunks, _MAX_TASKS)
 
 
-def check_overflow(outputs):
-    if outputs.totals[:, 2].any():
-        raise ValueError(
-            "The squared distances between X and the cluster centers overflow "
-            f"{np.dtype(np.float64)}. Scale X down, for example with StandardScaler."
-        )
-
-
 def statistics_of(outputs):
     """The sums of all tasks."""
     objective, inertia, _ = outputs.totals.sum(axis=0)
@@ -426,11 +424,12 @@ def one_blas_thread():
 def kernels():
     """The compiled floor, imported when it is first needed: numba is slow to import."""
     from ._jit import one_thread, single_threaded_blas
-    from ._kernels import distances, rows, simplex, steps, tiles
+    from ._kernels import distances, rows, shares, simplex, steps, tiles
 
     return SimpleNamespace(
         distances=distances,
         rows=rows,
+        shares=shares,
         simplex=simplex,
         steps=steps,
         tiles=tiles,

@@ -84,3 +84,11 @@ def power_of_two(size):
 def unit_of_weights(largest):
     """A power of two near the largest weight: weights of any size leave sums in range."""
     return 0.5 * power_of_two(largest)
+
+
+def check_overflow(outputs):
+    if outputs.totals[:, 2].any():
+        raise ValueError(
+            "The squared distances between X and the cluster centers overflow "
+            f"{np.dtype(np.float64)}. Scale X down, for example with StandardScaler."
+        )

@@ -10,14 +10,8 @@ little passes are full ones.
 import numpy as np
 
 from ._arrays import blocks_of
-from ._assignment import (
-    LANES,
-    Problem,
-    check_overflow,
-    kernels,
-    one_blas_thread,
-    statistics_of,
-)
+from ._assignment import LANES, Problem, kernels, one_blas_thread, statistics_of
+from ._ranges import check_overflow
 
 # With fewer clusters, pairs of a row and a cluster, or rows for a cluster, the order costs more
 # than it saves.

@@ -14,20 +14,33 @@ from .chunks import is_clear
 from .rows import DenseRows, SparseRows
 from .simplex import project_chunk
 
+# Clusters from which on shares are listed where that pays.
+_MANY = 64
+
 # One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
 _FEW = 4
 
 # Numbers of features up to which it costs less to add a row without a share than to ask.
 _SHORT = 8
 
-# Shares are listed from so many clusters on, where they are no more than one in so many, and up to
-# so many of a single row.
-_MANY = 64
+# Shares are listed where they are no more than one in so many, and up to so many of a single row.
 _RARE = 8
 _DEPTH = 64
 
 # How the soft rows of a chunk were mapped: with all others, alone, or over listed clusters alone.
 ALL, GATHERED, LISTED = 0, 1, 2
+
+
+class NotListed(NamedTuple):
+    """Stands for a `Support` where no shares are listed: code for that is not even compiled."""
+
+    depth: int  # 0
+
+
+class Listed(NamedTuple):
+    """Asks for a `Support`."""
+
+    depth: int  # shares of a single row
 
 
 class Support(NamedTuple):
@@ -43,13 +56,20 @@ class Support(NamedTuple):
     found: np.ndarray  # (width + 1,) intp
 
 
-@kernel
-def new_support(n_clusters, width, real):
-    depth = min(n_clusters, _DEPTH)
+def listing(n_clusters):
+    """What to pass to a pass that wants nothing but sums."""
+    return Listed(min(n_clusters, _DEPTH)) if n_clusters >= _MANY else NotListed(0)
+
+
+def _no_support(wanted, width, real):
+    return wanted
+
+
+def _empty_support(wanted, width, real):
     flags = np.empty(width, np.uint8)
     return Support(
-        z=np.empty((depth, width), real),
-        clusters=np.empty((depth, width), np.int32),
+        z=np.empty((wanted.depth, width), real),
+        clusters=np.empty((wanted.depth, width), np.int32),
         sizes=np.empty(width, np.intp),
         columns=np.empty(width, np.intp),
         limits=np.empty(width, real),
@@ -59,27 +79,40 @@ def new_support(n_clusters, width, real):
     )
 
 
+@by_type({NotListed: _no_support, Listed: _empty_support})
+def new_support(wanted, width, real):
+    """Buffers for chunks of so many rows."""
+
+
 # ----------------------------------------------------------------------------- the maps
 
 
-@kernel
-def map_soft_rows(count, n_soft, sums_only, model, projection, chunk, support, work, total):
-    """Map what is to be mapped; returns the number of soft rows and which way was taken."""
+def _map_unlisted(support, count, n_soft, model, projection, chunk, work, total):
     if n_soft == 0:
         return 0, GATHERED
-    if sums_only and chunk.z.shape[0] >= _MANY:
+    n_columns, route = chunk.z.shape[1], ALL
+    if n_soft * _FEW <= count:
+        gather_soft_rows(count, model, chunk)
+        n_columns, route = n_soft, GATHERED
+    project_chunk(projection, chunk.z, n_columns, chunk.best, chunk.second, work, total)
+    return n_soft, route
+
+
+def _map_listed(support, count, n_soft, model, projection, chunk, work, total):
+    depth = -1
+    if n_soft > 0:
         n_soft, depth = list_support(count, model, chunk, support)
-        if depth >= 0:
-            z = support.z[:depth]
-            project_chunk(projection, z, n_soft, chunk.best, chunk.second, work, total)
-            return n_soft, LISTED
-    if n_soft * _FEW > count:
-        width = chunk.z.shape[1]
-        project_chunk(projection, chunk.z, width, chunk.best, chunk.second, work, total)
-        return n_soft, ALL
-    gather_soft_rows(count, model, chunk)
-    project_chunk(projection, chunk.z, n_soft, chunk.best, chunk.second, work, total)
-    return n_soft, GATHERED
+    if depth < 0:
+        unlisted = NotListed(0)
+        return map_soft_rows(unlisted, count, n_soft, model, projection, chunk, work, total)
+    z = support.z[:depth]
+    project_chunk(projection, z, n_soft, chunk.best, chunk.second, work, total)
+    return n_soft, LISTED
+
+
+@by_type({NotListed: _map_unlisted, Support: _map_listed})
+def map_soft_rows(support, count, n_soft, model, projection, chunk, work, total):
+    """Map the soft rows at least; returns their number and which way was taken."""
 
 
 @kernel
@@ -224,7 +257,7 @@ def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, pr
     if route == GATHERED:
         _add_soft_rows(rows, start, n_soft, route, block, chunk, sums, mass)
     else:
-        _add_listed(rows, start, n_soft, block, chunk, support, sums, mass)
+        _add_listed(support, rows, start, n_soft, block, chunk, sums, mass)
     # What is left are the hard rows. A branch for each row would cost more than to add nothing.
     for s in range(n_soft):
         chunk.weights[chunk.soft[s]] = 0.0
@@ -234,8 +267,11 @@ def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, pr
         _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
 
 
-@kernel
-def _add_listed(rows, start, n_soft, block, chunk, support, sums, mass):
+def _add_nothing(support, rows, start, n_soft, block, chunk, sums, mass):
+    pass
+
+
+def _add_support(support, rows, start, n_soft, block, chunk, sums, mass):
     for s in range(n_soft):
         i = chunk.soft[s]
         for c in range(support.sizes[s]):
@@ -244,6 +280,11 @@ def _add_listed(rows, start, n_soft, block, chunk, support, sums, mass):
                 weight = support.z[c, s] * chunk.weights[i]
                 mass[j] += weight
                 _add_row(rows, start + i, block, i, weight, sums[j])
+
+
+@by_type({NotListed: _add_nothing, Support: _add_support})
+def _add_listed(support, rows, start, n_soft, block, chunk, sums, mass):
+    """Add soft rows to the clusters that are listed for them."""
 
 
 @kernel

@@ -69,6 +69,7 @@ def pass_over_rows(
     weights,  # IN   (n_samples,) or empty for unit weights
     model,  # IN   Model
     projection,  # IN   one of the maps of simplex.py
+    listing,  # IN   Listed or NotListed, which it is where results of rows are wanted
     outputs,  # OUT  Outputs
 ):
     n_chunks = (n_samples + width - 1) // width
@@ -92,8 +93,7 @@ def pass_over_rows(
     own_block = np.empty((n_dense * width, n_features), real)
     own_norms = np.empty(width, real)
     product = np.empty((n_dense * n_clusters, n_features), real)
-    support = new_support(n_clusters, width, real)
-    sums_only = not wants_rows(outputs)
+    support = new_support(listing, width, real)
     for task in range(first, last):
         for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
             start = number * width
@@ -105,7 +105,7 @@ def pass_over_rows(
             if not all_sure:
                 mend_rows(rows, start, count, model, chunk, mean, candidates)
             n_soft, route = map_soft_rows(
-                count, n_soft, sums_only, model, projection, chunk, support, work, total
+                support, count, n_soft, model, projection, chunk, work, total
             )
             write_rows(start, count, n_soft, route, model.precision, chunk, outputs, task)
             if outputs.sums.shape[0] > 0:

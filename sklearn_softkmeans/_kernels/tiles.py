@@ -20,7 +20,7 @@ import numpy as np
 from .._jit import kernel, threaded
 from .chunks import Chunk, measure_rows, mend_rows
 from .distances import Model, scan_scores, score_chunk
-from .shares import add_rows, map_soft_rows, new_support
+from .shares import NotListed, add_rows, map_soft_rows
 from .steps import write_rows
 
 
@@ -69,7 +69,7 @@ def pass_over_tiles(
     product = np.empty((n_clusters, n_features), real)
     sums = np.empty((n_clusters, n_features), double)
     mass = np.empty(n_clusters, double)
-    support = new_support(n_clusters, width, real)
+    unlisted = NotListed(0)  # few clusters are left
     n_groups = tiles.groups.shape[0] - 1
     for task in range(first, last):
         for g in range(task * n_groups // n_tasks, (task + 1) * n_groups // n_tasks):
@@ -99,7 +99,7 @@ def pass_over_tiles(
                 if not all_sure:
                     mend_rows(rows, start, count, few, chunk, mean, candidates)
                 n_soft, route = map_soft_rows(
-                    count, n_soft, True, few, projection, chunk, support, reals, doubles[4]
+                    unlisted, count, n_soft, few, projection, chunk, reals, doubles[4]
                 )
                 write_rows(start, count, n_soft, route, model.precision, chunk, outputs, task)
                 equal = weights.shape[0] == 0 and count == w
@@ -112,7 +112,7 @@ def pass_over_tiles(
                     equal,
                     block,
                     chunk,
-                    support,
+                    unlisted,
                     product[:k],
                     sums[:k],
                     mass[:k],
