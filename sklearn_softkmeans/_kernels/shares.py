@@ -20,8 +20,8 @@ _MANY = 64
 # One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
 _FEW = 4
 
-# Numbers of features up to which it costs less to add a row without a share than to ask.
-_SHORT = 8
+# Numbers of all centres up to which it costs less to add a row without a share than to ask.
+_SHORT = 32
 
 # Shares are listed where they are no more than one in so many, and up to so many of a single row.
 _RARE = 8
@@ -291,7 +291,7 @@ def _add_listed(support, rows, start, n_soft, block, chunk, sums, mass):
 def _add_soft_rows(rows, start, n_mapped, route, block, chunk, sums, mass):
     """Add rows that are mapped to all clusters one by one, where that is best or no product is."""
     z = chunk.z
-    least = -1.0 if sums.shape[1] <= _SHORT else 1e-22  # exp(-NEGLIGIBLE)
+    least = -1.0 if sums.size <= _SHORT else 1e-22  # exp(-NEGLIGIBLE)
     for c in range(n_mapped):
         i = c if route == ALL else chunk.soft[c]
         if chunk.weights[i] > 0.0:
