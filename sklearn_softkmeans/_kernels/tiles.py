@@ -103,20 +103,8 @@ def pass_over_tiles(
                 )
                 write_rows(start, count, n_soft, route, model.precision, chunk, outputs, task)
                 equal = weights.shape[0] == 0 and count == w
-                add_rows(
-                    rows,
-                    start,
-                    count,
-                    n_soft,
-                    route,
-                    equal,
-                    block,
-                    chunk,
-                    unlisted,
-                    product[:k],
-                    sums[:k],
-                    mass[:k],
-                )
+                added = product[:k], sums[:k], mass[:k]
+                add_rows(rows, start, count, n_soft, route, equal, block, chunk, unlisted, *added)
                 _scatter(k, kept, sums, mass, near_sums, near_mass)
                 n_kept[task] += k * w
             _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
