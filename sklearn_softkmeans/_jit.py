@@ -17,21 +17,22 @@ the caller's.
 import functools
 import gc
 import hashlib
-import itertools
 import os
 import threading
 import types
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from importlib import resources
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import scipy.linalg  # noqa: F401  its BLAS must be loaded before the threads of BLAS are counted
 import threadpoolctl
 from numba import njit
+from numba.core import cgutils
 from numba.core.caching import FunctionCache
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 __all__ = [
     "by_type",
@@ -40,6 +41,7 @@ __all__ = [
     "kernel",
     "one_thread",
     "single_threaded_blas",
+    "take",
     "threaded",
 ]
 
@@ -183,10 +185,70 @@ def entry(func):
     return _compile(func, "serial", cached=True, fastmath=_FAST, no_cfunc_wrapper=True)
 
 
+# ------------------------------------------------------------------------------------ tasks
+
+# How often a thread that has run out of tasks looks whether the others have finished theirs, some
+# hundred microseconds in all, before it goes to sleep: to wake up takes as long as a short pass.
+_LOOKS = 10_000
+
+
+class Tasks(NamedTuple):
+    """Tasks 0 .. count - 1 of a call, in a slice for each thread, as one of the threads has it."""
+
+    claims: np.ndarray  # (n_threads + 1,) int64, next task of each slice, then how many are done
+    own: int  # the slice that this thread begins with
+    count: int
+
+
+@intrinsic
+def _atomic_add(context, array, index, number):
+    def generate(target, builder, signature, args):
+        kind = signature.args[0]
+        place = cgutils.get_item_pointer(
+            target, builder, kind, target.make_array(kind)(target, builder, args[0]), [args[1]]
+        )
+        return builder.atomic_rmw("add", place, args[2], "seq_cst")
+
+    return numba.types.int64(array, numba.types.intp, numba.types.int64), generate
+
+
+def _plain_add(array, index, number):
+    before = array[index]
+    array[index] += number
+    return before
+
+
+# Adds to an element that other threads may add to, and returns what it was before.
+_fetch_and_add = _plain_add if numba.config.DISABLE_JIT else _atomic_add
+
+
+@kernel
+def take(tasks, n_done):
+    """The next task of a thread, which has done so many since it took the last; -1 at the end.
+
+    Those of its own slice come first, then what is left of the others': a thread that starts late,
+    or is held up, delays nobody for longer than one task.
+    """
+    n_slices = tasks.claims.shape[0] - 1
+    n_done += _fetch_and_add(tasks.claims, n_slices, n_done)
+    for turn in range(n_slices):
+        part = (tasks.own + turn) % n_slices
+        end = (part + 1) * tasks.count // n_slices
+        if tasks.claims[part] < end:
+            task = _fetch_and_add(tasks.claims, part, 1)
+            if task < end:
+                return task
+    looks = _LOOKS if tasks.own == 0 else 0
+    while n_done < tasks.count and looks > 0:
+        n_done = _fetch_and_add(tasks.claims, n_slices, 0)
+        looks -= 1
+    return -1
+
+
 class threaded:
     """Compile a kernel that Python calls, and share its tasks between threads.
 
-    The kernel takes ``(first, last, n_tasks, *args)`` and runs tasks ``first .. last - 1``. Number
+    The kernel takes ``(tasks, *args)`` and runs what it is given by ``take(tasks, n_done)``. Number
     and content of the tasks must not depend on the number of threads: then nor do the results.
     """
 
@@ -196,18 +258,20 @@ class threaded:
 
     def __call__(self, n_tasks, *args):
         n_threads = min(n_tasks, _n_threads()) if n_tasks > 1 else 1
-        if n_threads == 1:
-            self.kernel(0, n_tasks, n_tasks, *args)
-            return
-        bounds = [i * n_tasks // n_threads for i in range(n_threads + 1)]
-        ranges = list(itertools.pairwise(bounds))
-        others = [_submit(self.kernel, *part, n_tasks, *args) for part in ranges[1:]]
+        claims = np.array([i * n_tasks // n_threads for i in range(n_threads)] + [0], np.int64)
+        others = [
+            _submit(self.kernel, Tasks(claims, own, n_tasks), *args) for own in range(1, n_threads)
+        ]
         try:
-            self.kernel(*ranges[0], n_tasks, *args)
+            self.kernel(Tasks(claims, 0, n_tasks), *args)
         finally:
-            wait(others)
-        for other in others:
-            other.result()
+            # Who has not begun would find nothing left to do.
+            others = [other for other in others if not other.cancel()]
+            if claims[-1] < n_tasks:
+                wait(others)
+        if claims[-1] < n_tasks:
+            for other in others:
+                other.result()
 
 
 # ---------------------------------------------------------------------------------- threads
@@ -248,7 +312,7 @@ def one_thread():
 
 def _n_threads():
     """The number of threads that numba would use, without starting its threading layer."""
-    if getattr(_caller, "alone", False):
+    if getattr(_caller, "alone", False) or numba.config.DISABLE_JIT:
         return 1
     if getattr(numba.np.ufunc.parallel, "_is_initialized", False):
         return numba.get_num_threads()  # as set by numba.set_num_threads

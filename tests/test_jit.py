@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -320,11 +320,13 @@ def test_sparse_containers_compile_nothing_anew(dtype):
 # ------------------------------------------------------------------------------- threads
 
 
-def _count_tasks(first, last, n_tasks, counts, failing):
-    for task in range(first, last):
+def _count_tasks(tasks, counts, failing):
+    task = _jit.take(tasks, 0)
+    while task >= 0:
         if task == failing:
             raise ValueError("the task failed")
-        counts[task] += n_tasks
+        counts[task] += tasks.count
+        task = _jit.take(tasks, 1)
 
 
 count_tasks = _jit.threaded(_count_tasks)
@@ -344,49 +346,96 @@ def test_every_task_runs_once(n_tasks, n_threads):
 
 
 @pytest.mark.parametrize("failing", [0, 3, 11])
-def test_an_exception_in_any_task_surfaces_when_all_have_ended(failing, n_threads):
+def test_an_exception_in_any_task_surfaces(failing, n_threads):
     counts = np.zeros(12, dtype=np.int64)
     for _ in range(3):
         with pytest.raises(ValueError, match="the task failed"):
             count_tasks(12, counts, failing)
-    if 12 % n_threads == 0:
-        for tasks in np.split(np.arange(12), n_threads):
-            assert failing in tasks or (counts[tasks] == 3 * 12).all()
     counts[:] = 0
     count_tasks(12, counts, -1)
     np.testing.assert_array_equal(counts, 12)
 
 
-def test_several_python_threads_share_the_pool(n_threads):
-    def call(seed):
-        counts = np.zeros(16, dtype=np.int64)
-        for _ in range(50):
-            count_tasks(16, counts, -1)
-        return counts
-
-    with ThreadPoolExecutor(6) as pool:
-        for counts in pool.map(call, range(12)):
-            np.testing.assert_array_equal(counts, 50 * 16)
+def test_a_thread_that_is_done_takes_tasks_of_the_others(monkeypatch):
+    """Here no other thread begins at all."""
+    monkeypatch.setattr(_jit, "_n_threads", lambda: 3)
+    monkeypatch.setattr(_jit, "_submit", lambda kernel, *args: Future())
+    counts = np.zeros(10, dtype=np.int64)
+    count_tasks(10, counts, -1)
+    np.testing.assert_array_equal(counts, 10)
 
 
-def test_an_exception_reaches_the_caller_whose_task_failed(n_threads):
-    def tasks(first, last, n_tasks, failing):
-        time.sleep(0.001)  # the calls overlap
-        if first <= failing < last:
-            raise ValueError(failing)
+def test_threads_with_other_work_delay_nobody(monkeypatch):
+    monkeypatch.setattr(_jit, "_n_threads", lambda: 3)
+    busy = threading.Event()
+    counts = np.zeros(10, dtype=np.int64)
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(_jit, "_pool", pool)
+        other_work = pool.submit(busy.wait, 5)
+        count_tasks(10, counts, -1)
+        np.testing.assert_array_equal(counts, 10)
+        with pytest.raises(ValueError, match="the task failed"):
+            count_tasks(10, counts, 0)
+        assert not other_work.done()
+        busy.set()
 
-    shared = _jit.threaded(_count_tasks)
-    shared.kernel = tasks
 
+class _SlowKernel:
+    """A kernel in Python, of which tasks take some milliseconds."""
+
+    def __init__(self):
+        self.n_done = 0
+        self._lock = threading.Lock()  # numbers of tasks are not taken atomically here
+
+    def __call__(self, tasks, failing):
+        task = self._take(tasks, 0)
+        while task >= 0:
+            time.sleep(0.003)
+            if task == failing:
+                raise ValueError("the task failed")
+            task = self._take(tasks, 1)
+
+    def _take(self, tasks, n_done):
+        with self._lock:
+            self.n_done += n_done
+            return getattr(_jit.take, "py_func", _jit.take)(tasks, n_done)
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    monkeypatch.setattr(_jit, "_fetch_and_add", _jit._plain_add)
+    call = _jit.threaded(_count_tasks)
+    call.kernel = _SlowKernel()
+    return call
+
+
+def test_a_call_ends_when_its_slowest_thread_has(slow, n_threads):
+    for _ in range(3):
+        slow.kernel.n_done = 0
+        slow(7, -1)
+        assert slow.kernel.n_done == 7
+
+
+@pytest.mark.parametrize("failing", [0, 6])
+def test_nothing_is_written_after_an_exception(failing, slow, n_threads):
+    for _ in range(3):
+        with pytest.raises(ValueError, match="the task failed"):
+            slow(7, failing)
+        n_done = slow.kernel.n_done
+        time.sleep(0.02)
+        assert slow.kernel.n_done == n_done
+
+
+def test_an_exception_reaches_the_caller_whose_task_failed(slow, n_threads):
     def fails(i):
         try:
-            shared(16, 15 if i % 3 == 0 else -1)
+            slow(7, 6 if i % 3 == 0 else -1)
         except ValueError:
             return True
         return False
 
     with ThreadPoolExecutor(6) as pool:
-        assert list(pool.map(fails, range(60))) == [True, False, False] * 20
+        assert list(pool.map(fails, range(30))) == [True, False, False] * 10
 
 
 def test_a_single_task_starts_no_thread(monkeypatch):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, kernel, threaded
+from .._jit import by_type, kernel, take, threaded
 from .rows import DenseRows, SparseRows, sq_distance, sq_distance_lag
 
 # Beyond this difference of scores a responsibility is far below the rounding of the row's sum.
@@ -62,22 +62,22 @@ def load_chunk(rows, start, count, block, norms):
 
 @threaded
 def load_rows(
-    first,  # IN   tasks first .. last - 1 of n_tasks are run
-    last,
-    n_tasks,  # IN   number of slices of chunks
+    tasks,  # IN   Tasks, each of them one of the slices of chunks
     width,  # IN   rows in a chunk
     rows,  # IN   DenseRows
     blocks,  # OUT  (n_padded, n_features)
     norms,  # OUT  (n_padded,)
 ):
     """Move all rows into the frame once, for many passes."""
-    for task in range(first, last):
+    task = take(tasks, 0)
+    while task >= 0:
         n_chunks = norms.shape[0] // width
-        for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
+        for number in range(task * n_chunks // tasks.count, (task + 1) * n_chunks // tasks.count):
             start = number * width
             end = start + width
             count = min(width, rows.X.shape[0] - start)
             load_chunk(rows, start, count, blocks[start:end], norms[start:end])
+        task = take(tasks, 1)
 
 
 def _dense_scores(rows, start, count, model, block, norms, z, column):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, threaded
+from .._jit import by_type, take, threaded
 
 
 class DenseRows(NamedTuple):
@@ -101,9 +101,7 @@ def sq_distance_lag(rows, i, points, j, nearest):
 
 @threaded
 def sq_distances_to(
-    first,  # IN   tasks first .. last - 1 of n_tasks are run
-    last,
-    n_tasks,  # IN   number of slices of rows
+    tasks,  # IN   Tasks, each of them one of the slices of rows
     rows,  # IN
     points,  # IN   (n_points, n_features) relative to the anchor
     norms,  # IN   (n_points,) their squared norms
@@ -111,11 +109,13 @@ def sq_distances_to(
     sq_distances,  # OUT  (n_points, n_samples)
 ):
     """min(closest, squared distance) of all rows to a few points."""
-    for task in range(first, last):
+    task = take(tasks, 0)
+    while task >= 0:
         n_samples = closest.shape[0]
-        for i in range(task * n_samples // n_tasks, (task + 1) * n_samples // n_tasks):
+        for i in range(task * n_samples // tasks.count, (task + 1) * n_samples // tasks.count):
             for j in range(points.shape[0]):
                 sq_distances[j, i] = min(closest[i], sq_distance(rows, i, points, norms, j))
+        task = take(tasks, 1)
 
 
 def _dense_product(rows, i, vectors, j):
@@ -154,9 +154,7 @@ def _add(rows, i, weight, sums):
 
 @threaded
 def add_along(
-    first,  # IN   tasks first .. last - 1 of n_tasks are run
-    last,
-    n_tasks,  # IN   number of slices of rows
+    tasks,  # IN   Tasks, each of them one of the slices of rows
     rows,  # IN
     weights,  # IN   (n_samples,) or empty for unit weights
     labels,  # IN   (n_samples,) cluster of each row
@@ -166,12 +164,14 @@ def add_along(
     totals,  # INOUT  (n_tasks, n_clusters) places
 ):
     """Step of a power iteration in all clusters: 4 operations for each element of X."""
-    for task in range(first, last):
+    task = take(tasks, 0)
+    while task >= 0:
         n_samples = labels.shape[0]
-        for i in range(task * n_samples // n_tasks, (task + 1) * n_samples // n_tasks):
+        for i in range(task * n_samples // tasks.count, (task + 1) * n_samples // tasks.count):
             weight = weights[i] if weights.shape[0] > 0 else 1.0
             if weight > 0.0:  # a row without weight may lie anywhere
                 j = labels[i]
                 place = weight * (_product(rows, i, directions, j) - shifts[j])
                 totals[task, j] += place
                 _add(rows, i, place, sums[task, j])
+        task = take(tasks, 1)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, exact, kernel, threaded
+from .._jit import by_type, exact, kernel, take, threaded
 from .elementary import exp, log
 
 _MAX_PASSES = 100
@@ -333,9 +333,7 @@ _SQUARE = 16  # rows whose elements are moved together: a line of the cache
 
 @threaded
 def project_rows(
-    first,  # IN   tasks first .. last - 1 of n_tasks are run
-    last,
-    n_tasks,  # IN   number of slices of rows
+    tasks,  # IN   Tasks, each of them one of the slices of rows
     projection,  # IN   one of the four maps
     scores,  # IN   (n_rows, n_clusters)
     responsibilities,  # OUT  (n_rows, n_clusters)
@@ -349,8 +347,9 @@ def project_rows(
     value = np.empty(_WIDTH, scores.dtype)
     work = np.empty((4, _WIDTH), scores.dtype)
     total = np.empty(_WIDTH, np.float64)
-    for task in range(first, last):
-        for chunk in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
+    task = take(tasks, 0)
+    while task >= 0:
+        for chunk in range(task * n_chunks // tasks.count, (task + 1) * n_chunks // tasks.count):
             start = chunk * _WIDTH
             width = min(_WIDTH, n_rows - start)
             for square in range(0, width, _SQUARE):
@@ -367,6 +366,7 @@ def project_rows(
                 for j in range(n_clusters):
                     for i in range(square, min(square + _SQUARE, width)):
                         responsibilities[start + i, j] = z[j, i]
+        task = take(tasks, 1)
 
 
 @kernel

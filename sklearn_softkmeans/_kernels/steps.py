@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import by_type, kernel, threaded
+from .._jit import by_type, kernel, take, threaded
 from .chunks import Chunk, measure_rows, mend_rows
 from .distances import load_chunk, scan_scores, score_chunk
 from .rows import DenseRows, SparseRows
@@ -59,9 +59,7 @@ def _block(rows, start, count, block, norms):
 
 @threaded
 def pass_over_rows(
-    first,  # IN   tasks first .. last - 1 of n_tasks are run
-    last,
-    n_tasks,  # IN   number of groups of chunks
+    tasks,  # IN   Tasks, each of them one of the groups of chunks
     n_samples,  # IN   number of rows
     n_dense,  # IN   1 if they are dense, else 0
     width,  # IN   rows in a chunk
@@ -94,8 +92,9 @@ def pass_over_rows(
     own_norms = np.empty(width, real)
     product = np.empty((n_dense * n_clusters, n_features), real)
     support = new_support(listing, width, real)
-    for task in range(first, last):
-        for number in range(task * n_chunks // n_tasks, (task + 1) * n_chunks // n_tasks):
+    task = take(tasks, 0)
+    while task >= 0:
+        for number in range(task * n_chunks // tasks.count, (task + 1) * n_chunks // tasks.count):
             start = number * width
             count = width if start + width < n_samples else n_samples - start
             block, norms = _block(rows, start, count, own_block, own_norms)
@@ -125,6 +124,7 @@ def pass_over_rows(
                     sums,
                     mass,
                 )
+        task = take(tasks, 1)
 
 
 @kernel

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel, threaded
+from .._jit import kernel, take, threaded
 from .chunks import Chunk, measure_rows, mend_rows
 from .distances import Model, scan_scores, score_chunk
 from .shares import NotListed, add_rows, map_soft_rows
@@ -36,9 +36,7 @@ class Tiles(NamedTuple):
 
 @threaded
 def pass_over_tiles(
-    first,  # IN   tasks first .. last - 1 of n_tasks are run
-    last,
-    n_tasks,  # IN   number of slices of groups
+    tasks,  # IN   Tasks, each of them one of the slices of groups
     width,  # IN   largest number of rows in a tile, padded
     tiles,  # IN   Tiles
     rows,  # IN   DenseRows in the order of the tiles, with blocks padded tile by tile
@@ -71,8 +69,9 @@ def pass_over_tiles(
     mass = np.empty(n_clusters, double)
     unlisted = NotListed(0)  # few clusters are left
     n_groups = tiles.groups.shape[0] - 1
-    for task in range(first, last):
-        for g in range(task * n_groups // n_tasks, (task + 1) * n_groups // n_tasks):
+    task = take(tasks, 0)
+    while task >= 0:
+        for g in range(task * n_groups // tasks.count, (task + 1) * n_groups // tasks.count):
             if tiles.groups[g] == tiles.groups[g + 1]:
                 continue
             closest = _distances_of_middle(tiles.middles[g], transposed, sq_distances)
@@ -108,6 +107,7 @@ def pass_over_tiles(
                 _scatter(k, kept, sums, mass, near_sums, near_mass)
                 n_kept[task] += k * w
             _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
+        task = take(tasks, 1)
 
 
 @kernel
