@@ -14,7 +14,7 @@ from sklearn_softkmeans._centers import (
     _gap_limit,
     _largest_variance,
     _log_space_means,
-    _weighted_quantile,
+    _quantile,
     auto_sigma,
     count_distinct,
     problem_for_fit,
@@ -238,10 +238,30 @@ def test_one_of_two_dead_centres_finds_a_row():
 def test_a_weighted_quantile_is_that_of_repetitions(seed, share):
     random = np.random.RandomState(seed)
     values, times = random.normal(size=20).round(1), random.randint(0, 6, size=20)
-    found = _weighted_quantile(values[times > 0], times[times > 0].astype(float), share)
+    found = _quantile(values[times > 0], times[times > 0].astype(float), share)
     repeated = np.repeat(values, times)
     assert found == np.quantile(repeated, share, method="inverted_cdf")
-    assert found == _weighted_quantile(repeated, np.ones(len(repeated)), share)
+    assert found == _quantile(repeated, np.ones(len(repeated)), share)
+    assert found == _quantile(repeated, None, share)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_limit_of_gaps_is_the_smallest_of_all_quantiles(seed, weighted):
+    random = np.random.RandomState(seed)
+    centers = random.normal(size=(12, 2)) * [1.0, 3.0]
+    rows = np.repeat(centers, random.randint(1, 40, size=12), axis=0)
+    rows = rows + random.normal(size=rows.shape) * 0.4
+    weight = random.randint(1, 4, size=len(rows)).astype(float) if weighted else None
+    problem = make_problem(rows, weight)
+    sq_distances = np.sort(((rows[:, None] - centers) ** 2).sum(axis=2), axis=1)
+    labels = ((rows[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+    times = np.ones(len(rows), int) if weight is None else weight.astype(int)
+    gaps, labels = (np.repeat(a, times) for a in (sq_distances[:, 1] - sq_distances[:, 0], labels))
+    medians = [np.quantile(gaps[labels == j], 0.5, method="inverted_cdf") for j in set(labels)]
+    expected = min(np.quantile(gaps, 0.1, method="inverted_cdf"), 0.25 * min(medians))
+    found = _gap_limit(problem, problem.into_frame(centers)) * problem.unit**2
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 @containers
