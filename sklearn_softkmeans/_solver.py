@@ -1,11 +1,13 @@
 """The iteration: arrays in, a `Solution` out. It knows no estimator."""
 
+import math
 from collections import deque
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
+from ._arrays import sq_norms
 from ._centers import update_centers
 
 # Steps without a smaller shift after which the centres only move by rounding errors.
@@ -39,7 +41,9 @@ def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
         options = {"sigma": sigma, "max_iter": max_iter, "tol": tol, "report": report}
         centers = _descend(problem, centers, path, **options)
     rule = StoppingRule(tol, problem.spread, np.finfo(problem.dtype).eps)
-    anderson = _Anderson(problem, min(path, default=np.inf)) if solver != "em" else None
+    anderson = None
+    if solver != "em":
+        anderson = _Anderson(problem, centers.shape, min(path, default=np.inf))
     reason = None
     last = plain = centers
     bound = np.inf
@@ -53,11 +57,11 @@ def solve(problem, centers, *, solver, sigma, max_iter, tol, report=None):
             rule.restart()
         else:
             plain_new = update_centers(problem, statistics, centers, sigma)
-            shift = float(np.linalg.norm(plain_new - centers))
+            shift = _length(plain_new - centers)
             factor = None
             if centers is not plain:
-                step = float(np.linalg.norm(centers - last))
-                factor = float(np.linalg.norm(plain_new - plain)) / step if step > 0.0 else 1.0
+                step = _length(centers - last)
+                factor = _length(plain_new - plain) / step if step > 0.0 else 1.0
             path.append(statistics.objective)
             reason = rule.check(shift, np.abs(plain_new).max(), factor)
             last, plain = centers, plain_new
@@ -134,15 +138,17 @@ class _Anderson:
     steps are those of K-means.
     """
 
-    def __init__(self, problem, lowest):
+    def __init__(self, problem, shape, lowest):
         self._lowest = lowest
         self._spread = problem.spread
         self._eps = np.finfo(problem.dtype).eps
-        self._steps = deque(maxlen=_MEMORY + 1)  # (centers, plain)
+        # Of the last shifts and of the plain steps that they led to.
+        self._differences = np.empty((2, _MEMORY, *shape))
         self.restart()
 
     def restart(self):
-        self._steps.clear()
+        self._n_differences = 0
+        self._last = None
         self._active = False
 
     def propose(self, centers, plain, statistics, factors):
@@ -156,29 +162,41 @@ class _Anderson:
             self._active = (
                 min(last, this) > 0.5 and max(last, this) < 1.0 and abs(last - this) < 0.2
             )
-        self._steps.append((centers, plain))
+        shift = plain - centers
+        self._remember(shift, plain)
         if not self._active:
             return plain, np.inf
-        proposal = self._extrapolate(statistics.mass)
+        proposal = self._extrapolate(shift, plain, statistics.mass)
         # As far as that the objective might overflow; no fixed point is there.
         if not np.abs(proposal - plain).max() <= 10.0 * self._spread:
             self.restart()
             return plain, np.inf
-        guaranteed = statistics.mass @ ((plain - centers) ** 2).sum(axis=1)
+        guaranteed = statistics.mass @ sq_norms(shift)
         # No more than `monotone` takes for rounding, and not again in every step.
         noise = 4.0 * self._eps * statistics.mass.sum() * self._spread**2
         return proposal, min(statistics.objective - guaranteed, self._lowest) + noise
 
-    def _extrapolate(self, mass):
-        weights = np.sqrt(mass)[:, None]
-        shifts = np.array([((plain - centers) * weights).ravel() for centers, plain in self._steps])
-        plains = np.array([plain.ravel() for _, plain in self._steps])
-        differences = np.diff(shifts, axis=0)
-        gram = differences @ differences.T
-        gram[np.diag_indices_from(gram)] += 1e-10 * np.trace(gram)
-        coefficients = np.linalg.solve(gram, differences @ shifts[-1])
-        step = coefficients @ np.diff(plains, axis=0)
-        return (plains[-1] - step).reshape(self._steps[-1][1].shape)
+    def _remember(self, shift, plain):
+        if self._last is not None:
+            place = self._n_differences % _MEMORY  # the oldest makes room
+            np.subtract(shift, self._last[0], out=self._differences[0, place])
+            np.subtract(plain, self._last[1], out=self._differences[1, place])
+            self._n_differences += 1
+        self._last = shift, plain
+
+    def _extrapolate(self, shift, plain, mass):
+        known = self._differences[:, : self._n_differences]
+        weighted = (known[0] * mass[:, None]).reshape(known.shape[1], shift.size)
+        shifts, plains = known.reshape(2, known.shape[1], shift.size)
+        gram = weighted @ shifts.T
+        gram.flat[:: len(gram) + 1] += 1e-10 * gram.trace()
+        coefficients = np.linalg.solve(gram, weighted @ shift.ravel())
+        return plain - (coefficients @ plains).reshape(plain.shape)
+
+
+def _length(difference):
+    """Frobenius norm."""
+    return math.sqrt(np.vdot(difference, difference))
 
 
 class _Enough(Exception):
@@ -207,7 +225,7 @@ def _descend(problem, centers, path, *, sigma, max_iter, tol, report):
         statistics = known.pop() if known else problem.statistics(current, sigma)
         half = statistics.mass[:, None] * current - statistics.sums
         alive = statistics.mass > 0.0
-        shift = float(np.linalg.norm(half[alive] / statistics.mass[alive, None]))
+        shift = _length(half[alive] / statistics.mass[alive, None])
         if statistics.objective <= lowest:
             lowest, best = statistics.objective, current
         path.append(lowest)

@@ -311,7 +311,7 @@ def test_what_lowers_the_objective_too_little_is_discarded_for_one_pass():
 @pytest.mark.parametrize(("factor", "proposed"), [(0.9, True), (0.9999, False)])
 def test_an_extrapolation_beyond_the_data_is_not_tried(factor, proposed):
     """It would land at shift / (1 - factor), here 1e3 times the spread, and might overflow."""
-    anderson = _Anderson(SimpleNamespace(spread=1.0, dtype=np.float64), np.inf)
+    anderson = _Anderson(SimpleNamespace(spread=1.0, dtype=np.float64), (1, 1), np.inf)
     statistics = SimpleNamespace(objective=1.0, inertia=2.0, mass=np.ones(1))
     centers = np.zeros((1, 1))
     for shift in (0.1, 0.1 * factor):
