@@ -258,6 +258,9 @@ class threaded:
 
     def __call__(self, n_tasks, *args):
         n_threads = min(n_tasks, _n_threads()) if n_tasks > 1 else 1
+        if n_threads == 1:
+            self.kernel(Tasks(np.zeros(2, np.int64), 0, n_tasks), *args)
+            return
         claims = np.array([i * n_tasks // n_threads for i in range(n_threads)] + [0], np.int64)
         others = [
             _submit(self.kernel, Tasks(claims, own, n_tasks), *args) for own in range(1, n_threads)

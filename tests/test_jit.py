@@ -321,12 +321,15 @@ def test_sparse_containers_compile_nothing_anew(dtype):
 
 
 def _count_tasks(tasks, counts, failing):
-    task = _jit.take(tasks, 0)
-    while task >= 0:
+    n_done = 0
+    while True:
+        task = _jit.take(tasks, n_done)
+        if task < 0:
+            break
+        n_done = 1
         if task == failing:
             raise ValueError("the task failed")
         counts[task] += tasks.count
-        task = _jit.take(tasks, 1)
 
 
 count_tasks = _jit.threaded(_count_tasks)

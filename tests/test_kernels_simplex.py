@@ -206,6 +206,27 @@ def test_scores_at_the_edge_of_the_support_are_accurate(alpha):
 # --------------------------------------------------------------------------- rows of scores
 
 
+@dtypes
+@pytest.mark.parametrize("n_clusters", [31, 32, 33, 47, 48, 257, 300])
+def test_softmax_of_long_rows(n_clusters, dtype):
+    """They are not moved into columns."""
+    scores = draw_scores(5, n_clusters, dtype)
+    scores[0] += 100.0
+    scores[1] = np.roll(np.where(np.arange(n_clusters) % 3 == 0, -np.inf, scores[1]), -1)
+    scores[2] = -np.inf
+    scores[2, -1] = 1e30  # in the last lane, or beyond the lanes
+    scores[3] = 7.0
+    scores[4] = -np.sort(-scores[4])
+    found, faults = np.empty_like(scores), np.zeros((1, 2), np.intp)
+    project_rows(1, map_of(1.0), scores, found, faults)
+    assert not faults.any()
+    np.testing.assert_allclose(found, reference.entmax(scores, 1), rtol=0, atol=ERROR[dtype])
+    np.testing.assert_allclose(found.sum(axis=1, dtype=np.float64), 1, rtol=0, atol=ERROR[dtype])
+    scores[0, -1], scores[1, 0], scores[3] = np.nan, np.inf, -np.inf
+    project_rows(1, map_of(1.0), scores, found, faults)
+    assert faults.tolist() == [[2, 1]]
+
+
 @pytest.mark.parametrize(
     "alpha, expected", [(1, Softmax), (1.5, Entmax15), (2.0, Sparsemax), (1.2, Entmax)]
 )

@@ -329,6 +329,7 @@ def project_chunk(
 _WIDTH = 256
 _STRIDE = _WIDTH + 16
 _SQUARE = 16  # rows whose elements are moved together: a line of the cache
+_LONG = 32  # scores of a row from which on a vector of them is used better than one of rows
 
 
 @threaded
@@ -347,15 +348,24 @@ def project_rows(
     value = np.empty(_WIDTH, scores.dtype)
     work = np.empty((4, _WIDTH), scores.dtype)
     total = np.empty(_WIDTH, np.float64)
-    task = take(tasks, 0)
-    while task >= 0:
+    n_done = 0
+    while True:
+        task = take(tasks, n_done)
+        if task < 0:
+            break
+        n_done = 1
         for chunk in range(task * n_chunks // tasks.count, (task + 1) * n_chunks // tasks.count):
             start = chunk * _WIDTH
             width = min(_WIDTH, n_rows - start)
+            block = scores[start : start + width]
+            if n_clusters >= _LONG:
+                result = responsibilities[start : start + width]
+                if _project_long_rows(projection, block, result, peak, faults[task]):
+                    continue
             for square in range(0, width, _SQUARE):
                 for j in range(n_clusters):
                     for i in range(square, min(square + _SQUARE, width)):
-                        z[j, i] = scores[start + i, j]
+                        z[j, i] = block[i, j]
             not_numbers, empty = _find_peaks(z, width, peak)
             faults[task, 0] += not_numbers
             faults[task, 1] += empty
@@ -366,7 +376,57 @@ def project_rows(
                 for j in range(n_clusters):
                     for i in range(square, min(square + _SQUARE, width)):
                         responsibilities[start + i, j] = z[j, i]
-        task = take(tasks, 1)
+
+
+def _softmax_long_rows(projection, scores, responsibilities, lanes, faults):
+    # 3 passes over each row, which stays in cache: vectorised without moving it into a column.
+    n_clusters = scores.shape[1]
+    zero, lowest = scores.dtype.type(0.0), scores.dtype.type(-np.inf)
+    for i in range(scores.shape[0]):
+        numbers = 0
+        for j in range(n_clusters):
+            numbers += scores[i, j] < np.inf
+        # One largest score is a chain of comparisons; those of several lanes are not.
+        for lane in range(_SQUARE):
+            lanes[lane] = lowest
+        for start in range(0, n_clusters - _SQUARE + 1, _SQUARE):
+            for lane in range(_SQUARE):
+                lanes[lane] = max(lanes[lane], scores[i, start + lane])
+        for j in range(n_clusters // _SQUARE * _SQUARE, n_clusters):
+            lanes[0] = max(lanes[0], scores[i, j])
+        peak = lowest
+        for lane in range(_SQUARE):
+            peak = max(peak, lanes[lane])
+        faults[0] += n_clusters - numbers
+        faults[1] += not peak > lowest
+        total = 0.0
+        for start in range(0, n_clusters, _WIDTH):
+            partial = zero
+            for j in range(start, min(start + _WIDTH, n_clusters)):
+                p = exp(scores[i, j] - peak)
+                responsibilities[i, j] = p
+                partial += p
+            total += partial
+        factor = scores.dtype.type(1.0 / total)
+        for j in range(n_clusters):
+            responsibilities[i, j] *= factor
+    return True
+
+
+def _not_by_rows(projection, scores, responsibilities, lanes, faults):
+    return False
+
+
+@by_type(
+    {
+        Softmax: _softmax_long_rows,
+        Entmax15: _not_by_rows,
+        Sparsemax: _not_by_rows,
+        Entmax: _not_by_rows,
+    }
+)
+def _project_long_rows(projection, scores, responsibilities, lanes, faults):
+    """Map rows of many scores one by one, where the map has a way to; returns whether it has."""
 
 
 @kernel
