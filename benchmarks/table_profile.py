@@ -9,10 +9,10 @@ from report import number, wanted
 from table_iterations import COLUMNS, DTYPES, cases
 from timing import call_seconds, seconds
 
-from sklearn_softkmeans._assignment import one_blas_thread
 from sklearn_softkmeans._centers import problem_for_fit
+from sklearn_softkmeans._compiled import one_blas_thread
 from sklearn_softkmeans._kernels.chunks import Chunk, measure_rows, mend_rows
-from sklearn_softkmeans._kernels.distances import scan_scores, score_chunk
+from sklearn_softkmeans._kernels.distances import scan_scores, score_chunk, view_block
 from sklearn_softkmeans._kernels.elementary import exp
 from sklearn_softkmeans._kernels.shares import add_rows, listing, map_soft_rows, new_support
 from sklearn_softkmeans._kernels.steps import write_rows
@@ -29,7 +29,7 @@ def run_stages(n_stages, rows, weights, model, projection, listing, outputs, wid
         z=np.empty((n_clusters, width), real),
         best=np.empty(width, real),
         second=np.empty(width, real),
-        nearest=np.empty(width, np.intp),
+        nearest=np.empty(width, np.int32),
         error=np.empty(width),
         lead=np.empty(width),
         objective=np.empty(width),
@@ -43,7 +43,7 @@ def run_stages(n_stages, rows, weights, model, projection, listing, outputs, wid
     soft_rows = 0
     support = new_support(listing, width, real)
     for start in range(0, rows.X.shape[0] - width + 1, width):
-        block, norms = rows.blocks[start : start + width], rows.norms[start : start + width]
+        block, norms = view_block(rows, start, start + width), rows.norms[start : start + width]
         score_chunk(rows, start, width, model, block, norms, chunk.z, column)
         if n_stages < 2:
             continue
@@ -79,7 +79,7 @@ def measure(column, X, centers, repeats):
     dtype = model.bias.dtype
     width, _ = problem._layout(len(centers), dtype.itemsize, True)
     outputs = problem._outputs(1, centers.shape, {})
-    arguments = problem._rows(dtype, width), problem._read_only_weights(), model, problem._map
+    arguments = problem._rows(dtype, width), problem._read_only_weights, model, problem._map
     wanted_list = listing(len(centers))
     n_rows = len(X) // width * width
 

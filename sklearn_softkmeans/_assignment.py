@@ -4,7 +4,6 @@ import math
 from contextlib import nullcontext
 from copy import copy
 from functools import cache, cached_property
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from ._arrays import (
     read_only,
     sq_norms,
 )
+from ._compiled import kernels, one_blas_thread
 from ._ranges import (
     accuracy,
     check_overflow,
@@ -273,7 +273,7 @@ class Problem:
         model = self._model(np.ascontiguousarray(centers), sigma, wanted)
         width, n_tasks = self._layout(len(centers), model.bias.dtype.itemsize, sums)
         outputs = self._outputs(n_tasks, centers.shape, wanted, sums)
-        rows, weights = self._rows(model.bias.dtype, width), self._read_only_weights()
+        rows, weights = self._rows(model.bias.dtype, width), self._read_only_weights
         shape = self.n_samples, int(not self.is_sparse), width
         listing = kernels().shares.listing(0 if wanted else len(centers))
         tiny = self.is_sparse or width * len(centers) * n_features <= _TINY_PRODUCT
@@ -292,8 +292,15 @@ class Problem:
             totals=np.zeros((n_tasks, 3)),
         )
 
+    @cached_property
     def _read_only_weights(self):
         return read_only(np.empty(0) if self.sample_weight is None else self.weights)
+
+    @cached_property
+    def _read_only_rows(self):
+        if self.is_sparse:
+            return tuple(map(read_only, (self.X.data, self.X.indices, self.X.indptr)))
+        return (read_only(self.X),)
 
     def _model(self, centers, sigma, wanted):
         distances = kernels().distances
@@ -341,29 +348,34 @@ class Problem:
             enough &= self.alpha <= 2.0 and work >= _SINGLE_WORK
         return np.dtype(np.float32 if enough else np.float64)
 
-    def _rows(self, dtype=np.float64, width=None):
+    @cached_property
+    def _row_kind(self):
         kinds = kernels().rows
+        if self.is_sparse:
+            return kinds.SparseRows
+        return kinds.ColumnRows if self.n_features <= kinds.FEW_FEATURES else kinds.DenseRows
+
+    def _rows(self, dtype=np.float64, width=None):
         scale = np.float64(1.0 / self.unit)  # single precision times it is double, as compiled
         if self.is_sparse:
-            parts = (self.X.data, self.X.indices, self.X.indptr)
-            return kinds.SparseRows(*map(read_only, parts), scale)
-        none = np.empty((0, self.n_features), dtype)
+            return self._row_kind(*self._read_only_rows, scale)
         frame = self.origin, self.anchor, scale
-        rows = kinds.DenseRows(read_only(self.X), *frame, none, np.empty(0, dtype))
+        rows = self._row_kind(*self._read_only_rows, *frame, *np.empty((2, 0), dtype))
         if self.resident and width is not None and self.n_samples > width:
-            blocks, norms = self._loaded(rows, dtype, width)
-            rows = rows._replace(blocks=blocks, norms=norms)
+            return self._loaded(rows, dtype, width)
         return rows
 
     def _loaded(self, rows, dtype, width):
         if (dtype, width) not in self._blocks:
             n_chunks = -(-self.n_samples // width)
-            blocks = np.empty((n_chunks * width, self.n_features), dtype)
-            norms = np.empty(n_chunks * width, dtype)
+            rows = rows._replace(
+                blocks=np.empty(n_chunks * width * self.n_features, dtype),
+                norms=np.empty(n_chunks * width, dtype),
+            )
             n_tasks = self._n_tasks(width, n_chunks, 1)
-            kernels().distances.load_rows(n_tasks, width, rows, blocks, norms)
+            kernels().distances.load_rows(n_tasks, width, rows)
             self._blocks.clear()  # shared with the same rows under another map
-            self._blocks[dtype, width] = blocks, norms
+            self._blocks[dtype, width] = rows
         return self._blocks[dtype, width]
 
     def _layout(self, n_clusters, itemsize, sums):
@@ -412,29 +424,6 @@ def for_prediction(X, centers, sigma, alpha, sample_weight=None):
         size=frame_size(size, sigma),
         single=False,
         given_centers=centers,
-    )
-
-
-def one_blas_thread():
-    """Context in which BLAS runs on one thread."""
-    return kernels().single_threaded_blas()
-
-
-@cache
-def kernels():
-    """The compiled floor, imported when it is first needed: numba is slow to import."""
-    from ._jit import one_thread, single_threaded_blas
-    from ._kernels import distances, rows, shares, simplex, steps, tiles
-
-    return SimpleNamespace(
-        distances=distances,
-        rows=rows,
-        shares=shares,
-        simplex=simplex,
-        steps=steps,
-        tiles=tiles,
-        one_thread=one_thread,
-        single_threaded_blas=single_threaded_blas,
     )
 
 

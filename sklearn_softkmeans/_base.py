@@ -14,10 +14,10 @@ from sklearn.utils.validation import validate_data
 
 from ._alignment import AlignmentMixin
 from ._annealing import start
-from ._assignment import one_blas_thread
 from ._blocks import BlockProblem, is_large_map
 from ._centers import auto_sigma, count_distinct, problem_for_fit, resolution
 from ._compat import CallbackSupportMixin, Interval, StrOptions, fit_context, validate_parameters
+from ._compiled import one_blas_thread
 from ._perplexity import first_sigma, search
 from ._prediction import PredictionMixin
 from ._progress import Progress, callbacks_of

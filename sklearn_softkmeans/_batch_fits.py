@@ -9,10 +9,11 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ._assignment import Problem, for_prediction, one_blas_thread
+from ._assignment import Problem, for_prediction
 from ._blocks import is_large_map, release
 from ._centers import problem_for_fit
 from ._compat import check_raw_weights, fit_context, n_rows_of, validate_parameters
+from ._compiled import one_blas_thread
 from ._minibatch import Running, Smoothed, drawn_by_weight, start_size, step
 from ._progress import Progress
 from ._reports import shortcomings_of_stream

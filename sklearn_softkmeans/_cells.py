@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arrays import add_in_order
-from ._assignment import kernels
+from ._compiled import kernels
 
 
 class Cells(NamedTuple):
@@ -30,6 +30,6 @@ def scatter_along(problem, labels, directions, means):
     n_tasks = problem._n_summed(problem._n_tasks(1, problem.n_samples, 1), len(means))
     sums, totals = np.zeros((n_tasks, *means.shape)), np.zeros((n_tasks, len(means)))
     shifts = np.einsum("ij,ij->i", directions, means)
-    arguments = problem._read_only_weights(), labels, directions, shifts, sums, totals
+    arguments = problem._read_only_weights, labels, directions, shifts, sums, totals
     kernels().rows.add_along(n_tasks, problem._rows(), *arguments)
     return add_in_order(sums) - add_in_order(totals)[:, None] * means

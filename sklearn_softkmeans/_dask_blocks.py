@@ -7,8 +7,8 @@ import numpy as np
 from sklearn import config_context, get_config
 from sklearn.utils.validation import validate_data
 
-from ._assignment import kernels, one_blas_thread
 from ._compat import check_raw_weights, n_rows_of
+from ._compiled import kernels, one_blas_thread
 from ._validation import check_block
 
 try:

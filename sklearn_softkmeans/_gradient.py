@@ -6,8 +6,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._assignment import Problem, for_prediction, one_blas_thread
+from ._assignment import Problem, for_prediction
 from ._compat import Interval, StrOptions, validate_params
+from ._compiled import one_blas_thread
 from ._ranges import precision_of
 from ._typing import MatrixLike
 from ._validation import check_counted_rows, check_given_centers

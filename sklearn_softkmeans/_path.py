@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch, check_array, check_random_state
 
-from ._assignment import for_prediction, one_blas_thread
+from ._assignment import for_prediction
 from ._centers import count_distinct, critical, problem_for_fit, resolution
 from ._compat import Interval, StrOptions, validate_params
+from ._compiled import one_blas_thread
 from ._gradient import in_units, weighted_distortion
 from ._seeding import initial_centers
 from ._solver import solve

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn import config_context, get_config
 from sklearn.utils.validation import validate_data
 
-from ._assignment import one_blas_thread
 from ._blocks import Blocks, slices_of_map
 from ._compat import check_raw_weights, fit_context, n_rows_of
+from ._compiled import one_blas_thread
 from ._progress import callbacks_of
 from ._validation import check_perplexity, check_rows, check_sample_weight
 

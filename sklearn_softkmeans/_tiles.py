@@ -7,10 +7,13 @@ That is exact for any tiles and any centres; how much it saves is measured, and 
 little passes are full ones.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from ._arrays import blocks_of
-from ._assignment import LANES, Problem, kernels, one_blas_thread, statistics_of
+from ._assignment import LANES, Problem, statistics_of
+from ._compiled import kernels, one_blas_thread
 from ._ranges import check_overflow
 
 # With fewer clusters, pairs of a row and a cluster, or rows for a cluster, the order costs more
@@ -23,7 +26,7 @@ _FEW_ROWS = 2 * LANES
 _SAMPLE = 4096
 _LARGE_SHARE = 0.4
 
-_MAX_WIDTH = 64
+_MAX_WIDTH = 128
 
 
 def tiled(problem, centers):
@@ -84,7 +87,7 @@ class TiledProblem(Problem):
                 _MAX_WIDTH,
                 self._tiles,
                 self._rows_in_tiles(model.bias.dtype),
-                self._read_only_weights(),
+                self._read_only_weights,
                 model,
                 np.ascontiguousarray(centers.T),
                 self._map,
@@ -102,7 +105,11 @@ class TiledProblem(Problem):
             places = np.arange(self.n_samples) + np.repeat((offsets - starts)[:-1], np.diff(starts))
             for part in blocks_of(self.n_samples):
                 blocks[places[part]] = self.rows_in_frame(part)
-            self._tile_blocks = {dtype: (blocks, np.einsum("ij,ij->i", blocks, blocks))}
+            norms = np.einsum("ij,ij->i", blocks, blocks)
+            if self._row_kind is kernels().rows.ColumnRows:
+                for start, end in pairwise(offsets):
+                    blocks[start:end] = blocks[start:end].T.reshape(-1, self.n_features)
+            self._tile_blocks = {dtype: (blocks.ravel(), norms)}
         blocks, norms = self._tile_blocks[dtype]
         return self._rows()._replace(blocks=blocks, norms=norms)
 

@@ -8,9 +8,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._assignment import one_blas_thread
 from ._base import BaseSoftKMeans
 from ._compat import Interval, StrOptions, fit_context, output_container
+from ._compiled import one_blas_thread
 from ._dask_blocks import DaskBlocks, Rows, check_lazy_output, mean_score
 from ._entmax_kmeans import EntmaxKMeans
 from ._progress import callbacks_of

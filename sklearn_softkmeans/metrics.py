@@ -14,7 +14,8 @@ from scipy.special import entr
 from sklearn.metrics import silhouette_samples
 from sklearn.utils import check_array
 
-from ._assignment import for_prediction, one_blas_thread
+from ._assignment import for_prediction
+from ._compiled import one_blas_thread
 from ._typing import MatrixLike
 from ._validation import check_counted_rows, check_given_centers, check_sample_weight
 

@@ -305,10 +305,10 @@ def test_rows_are_loaded_once_for_each_layout(many_chunks):
     (first,) = problem._blocks.values()
     problem.statistics(centers, 0.7)
     (again,) = problem._blocks.values()
-    assert first[0] is again[0]
+    assert first.blocks is again.blocks
     problem._rows(np.dtype(np.float64), 64)
     (other,) = problem._blocks.values()
-    assert other[0] is not first[0]
+    assert other.blocks is not first.blocks
 
 
 def test_sparse_rows_and_single_chunks_are_not_loaded(many_chunks):

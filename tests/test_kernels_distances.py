@@ -12,6 +12,7 @@ from sklearn_softkmeans import _assignment
 from sklearn_softkmeans._assignment import Problem, for_prediction
 from sklearn_softkmeans._cells import cells_of
 from sklearn_softkmeans._kernels.distances import load_rows
+from sklearn_softkmeans._kernels.rows import ColumnRows
 
 PLAIN = bool(numba.config.DISABLE_JIT)
 ERROR = {np.float64: 1e-12, np.float32: 2e-6}
@@ -51,7 +52,7 @@ def predicted(X, centers, sigma, alpha, container=np.array):
 
 @dtypes
 @pytest.mark.parametrize("n_samples", [1, 31, 32, 33, 70])
-@pytest.mark.parametrize("n_features", [1, 2, 17])
+@pytest.mark.parametrize("n_features", [1, 2, 17, 40])
 def test_rows_are_moved_into_the_frame_and_padded_with_zeros(n_features, n_samples, dtype):
     X = (1e4 + np.random.RandomState(0).normal(size=(n_samples, n_features))).astype(dtype)
     problem = Problem(X, alpha=1.0, origin=np.full(n_features, 1e4), size=1e-3)
@@ -59,11 +60,15 @@ def test_rows_are_moved_into_the_frame_and_padded_with_zeros(n_features, n_sampl
     expected = np.zeros((n_padded, n_features))
     expected[:n_samples] = problem.rows_in_frame(slice(None))
     for n_tasks in (1, 2, 5):
-        blocks = np.full((n_padded, n_features), np.nan, dtype)
-        norms = np.full(n_padded, np.nan, dtype)
-        load_rows(n_tasks, 32, problem._rows(dtype), blocks, norms)
-        np.testing.assert_array_equal(blocks, expected.astype(dtype))
-        np.testing.assert_allclose(norms, (expected**2).sum(axis=1), rtol=ERROR[dtype])
+        blocks = np.full(n_padded * n_features, np.nan, dtype)
+        rows = problem._rows(dtype)._replace(blocks=blocks, norms=np.full(n_padded, np.nan, dtype))
+        load_rows(n_tasks, 32, rows)
+        if isinstance(rows, ColumnRows):
+            found = blocks.reshape(-1, n_features, 32).swapaxes(1, 2).reshape(-1, n_features)
+        else:
+            found = blocks.reshape(-1, n_features)
+        np.testing.assert_array_equal(found, expected.astype(dtype))
+        np.testing.assert_allclose(rows.norms, (expected**2).sum(axis=1), rtol=ERROR[dtype])
 
 
 # ---------------------------------------------------------------------- hard assignments

@@ -10,6 +10,7 @@ from scipy import sparse
 import reference
 from sklearn_softkmeans import _assignment
 from sklearn_softkmeans._assignment import Problem, for_prediction
+from sklearn_softkmeans._kernels.rows import DenseRows
 
 PLAIN = bool(numba.config.DISABLE_JIT)
 SHAPES = [  # n_samples, n_clusters, n_features
@@ -161,6 +162,17 @@ def test_every_output_equals_its_definition(shape, kind, alpha, sigma):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_output_at_zero_temperature(shape, kind, weighted):
     check_all(make_case(shape, kind, weighted=weighted), 0.0)
+
+
+@pytest.mark.parametrize("kind", ["single-resident", "resident", "dense"])
+@pytest.mark.parametrize("alpha", [1.0, 1.5])
+@pytest.mark.parametrize("sigma", [0.0, 0.3, 3.0])
+@pytest.mark.parametrize("shape", [(33, 3, 33), (130, 20, 40), (70, 100, 64)], ids=str)
+def test_every_output_for_rows_of_many_features(shape, sigma, kind, alpha):
+    """They are stored by rows, others by columns."""
+    case = make_case(shape, kind, alpha, weighted=True)
+    assert isinstance(case.problem._rows(), DenseRows)
+    check_all(case, sigma)
 
 
 @kinds

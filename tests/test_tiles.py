@@ -54,6 +54,16 @@ def test_a_pass_over_tiles_is_the_full_pass_to_rounding(sigma, dtype, alpha):
     assert_same(grouped.statistics(centers, sigma), problem.statistics(centers, sigma), rounding)
 
 
+@pytest.mark.parametrize("dtype, sigma", [(np.float64, 0.0), (np.float64, 0.5), (np.float32, 0.5)])
+def test_rows_of_many_features_lie_in_tiles_by_rows(dtype, sigma):
+    random = np.random.RandomState(0)
+    rows = np.hstack([X, 0.1 * random.normal(size=(len(X), 37))]).astype(dtype)
+    problem, grouped, centers = both(1.0, rows, start=reference.spread_start(rows, 40))
+    sigma = sigma / problem.unit
+    rounding = 1e-12 if dtype == np.float64 else 3e-6
+    assert_same(grouped.statistics(centers, sigma), problem.statistics(centers, sigma), rounding)
+
+
 @every_alpha
 def test_tiles_serve_centres_that_they_were_not_made_for(alpha):
     problem, grouped, _ = both(alpha)
@@ -116,8 +126,8 @@ def test_squares_that_overflow_are_an_error():
 
 
 def test_rows_of_a_group_share_tiles_of_at_most_the_width():
-    starts, groups = _tiles._split(np.array([0, 3, 64, 65, 0, 200]))
-    np.testing.assert_array_equal(starts, [0, 3, 67, 99, 132, 182, 232, 282, 332])
+    starts, groups = _tiles._split(np.array([0, 3, 128, 129, 0, 400]))
+    np.testing.assert_array_equal(starts, [0, 3, 131, 195, 260, 360, 460, 560, 660])
     np.testing.assert_array_equal(groups, [0, 0, 1, 2, 4, 4, 8])
 
 

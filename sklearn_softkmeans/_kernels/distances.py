@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import by_type, kernel, take, threaded
-from .rows import DenseRows, SparseRows, sq_distance, sq_distance_lag
+from .rows import ColumnRows, DenseRows, SparseRows, sq_distance, sq_distance_lag
 
 # Beyond this difference of scores a responsibility is far below the rounding of the row's sum.
 NEGLIGIBLE = 50.0
@@ -40,16 +40,16 @@ class Model(NamedTuple):
     relative_tolerance: float  # a quarter of what is allowed in d^2
 
 
-@kernel
-def load_chunk(rows, start, count, block, norms):
+def _load_dense(rows, start, count, block, norms):
     # One pass: 2 operations for each element to move it into the frame, 2 for its square.
-    n_features = rows.X.shape[1]
+    X, origin, scale = rows.X, rows.origin, rows.scale
+    n_features = X.shape[1]
     zero = block.dtype.type(0.0)
     for i in range(count):
         total = zero
         for f in range(n_features):
             # In double precision first: single precision X may sit on an offset, or be subnormal.
-            x = block.dtype.type((rows.X[start + i, f] - rows.origin[f]) * rows.scale)
+            x = block.dtype.type((X[start + i, f] - origin[f]) * scale)
             # A row without weight may overflow here: its norm tells, and 0 * 0 adds nothing.
             block[i, f] = x if abs(x) < np.inf else zero
             total += x * x
@@ -60,24 +60,61 @@ def load_chunk(rows, start, count, block, norms):
             block[i, f] = zero
 
 
+def _load_columns(rows, start, count, block, norms):
+    # As for dense rows; equal rows are added up in the same order.
+    X, scale = rows.X, rows.scale
+    zero = block.dtype.type(0.0)
+    for i in range(norms.shape[0]):
+        norms[i] = zero
+    for f in range(block.shape[0]):
+        origin = rows.origin[f]
+        for i in range(count):
+            x = block.dtype.type((X[start + i, f] - origin) * scale)
+            block[f, i] = x if abs(x) < np.inf else zero
+            norms[i] += x * x
+        for i in range(count, norms.shape[0]):
+            block[f, i] = zero
+
+
+@by_type({DenseRows: _load_dense, ColumnRows: _load_columns})
+def load_chunk(rows, start, count, block, norms):
+    """Move the rows of a chunk into the frame."""
+
+
+def _dense_view(rows, start, end):
+    n_features = rows.X.shape[1]
+    return rows.blocks[start * n_features : end * n_features].reshape((end - start, n_features))
+
+
+def _columns_view(rows, start, end):
+    n_features = rows.X.shape[1]
+    return rows.blocks[start * n_features : end * n_features].reshape((n_features, end - start))
+
+
+@by_type({DenseRows: _dense_view, ColumnRows: _columns_view})
+def view_block(rows, start, end):
+    """The chunk of padded rows start .. end - 1 as it is stored."""
+
+
 @threaded
 def load_rows(
     tasks,  # IN   Tasks, each of them one of the slices of chunks
     width,  # IN   rows in a chunk
-    rows,  # IN   DenseRows
-    blocks,  # OUT  (n_padded, n_features)
-    norms,  # OUT  (n_padded,)
+    rows,  # INOUT  of which the blocks and norms are filled
 ):
     """Move all rows into the frame once, for many passes."""
-    task = take(tasks, 0)
-    while task >= 0:
-        n_chunks = norms.shape[0] // width
+    n_done = 0
+    while True:
+        task = take(tasks, n_done)
+        if task < 0:
+            break
+        n_done = 1
+        n_chunks = rows.norms.shape[0] // width
         for number in range(task * n_chunks // tasks.count, (task + 1) * n_chunks // tasks.count):
             start = number * width
             end = start + width
             count = min(width, rows.X.shape[0] - start)
-            load_chunk(rows, start, count, blocks[start:end], norms[start:end])
-        task = take(tasks, 1)
+            load_chunk(rows, start, count, view_block(rows, start, end), rows.norms[start:end])
 
 
 def _dense_scores(rows, start, count, model, block, norms, z, column):
@@ -85,32 +122,38 @@ def _dense_scores(rows, start, count, model, block, norms, z, column):
     np.dot(model.factors, block.T, z)
 
 
+def _column_scores(rows, start, count, model, block, norms, z, column):
+    np.dot(model.factors, block, z)
+
+
 def _sparse_scores(rows, start, count, model, block, norms, z, column):
     # 2 nnz k operations, contiguous in the clusters; then one strided write of each score.
+    data, indices, indptr, scale = rows.data, rows.indices, rows.indptr, rows.scale
+    factors = model.factors
     n_clusters = z.shape[0]
     for i in range(z.shape[1]):
         for j in range(n_clusters):
             column[j] = 0.0
         total = 0.0
         if i < count:
-            for p in range(rows.indptr[start + i], rows.indptr[start + i + 1]):
-                x = rows.data[p] * rows.scale
-                f = rows.indices[p]
+            for p in range(indptr[start + i], indptr[start + i + 1]):
+                x = data[p] * scale
+                f = indices[p]
                 total += x * x
                 for j in range(n_clusters):
-                    column[j] += x * model.factors[f, j]
+                    column[j] += x * factors[f, j]
         norms[i] = total
         for j in range(n_clusters):
             z[j, i] = column[j]
 
 
-@by_type({DenseRows: _dense_scores, SparseRows: _sparse_scores})
+@by_type({DenseRows: _dense_scores, ColumnRows: _column_scores, SparseRows: _sparse_scores})
 def score_chunk(
     rows,  # IN
     start,  # IN   first row of the chunk
     count,  # IN   number of its rows
     model,  # IN
-    block,  # IN   (width, n_features) the rows in the frame, where they are dense
+    block,  # IN   the rows in the frame, where they are dense
     norms,  # OUT  (width,) squared norms, where the rows are sparse
     z,  # OUT  (n_clusters, width) scores without their bias, 0 beyond the last row
     column,  # OUT  (n_clusters,) scratch
@@ -131,10 +174,10 @@ def scan_scores(z, bias, best, second, nearest):
         for i in range(width):
             score = z[j, i] + bias[j]
             z[j, i] = score
-            ahead = score > best[i]
-            second[i] = best[i] if ahead else max(second[i], score)
-            nearest[i] = j if ahead else nearest[i]
-            best[i] = score if ahead else best[i]
+            old = best[i]
+            second[i] = max(second[i], min(score, old))
+            nearest[i] = j if score > old else nearest[i]
+            best[i] = max(old, score)
 
 
 @kernel

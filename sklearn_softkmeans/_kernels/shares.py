@@ -11,7 +11,7 @@ import numpy as np
 
 from .._jit import by_type, kernel
 from .chunks import is_clear
-from .rows import DenseRows, SparseRows
+from .rows import ColumnRows, DenseRows, SparseRows
 from .simplex import project_chunk
 
 # Clusters from which on shares are listed where that pays.
@@ -19,6 +19,10 @@ _MANY = 64
 
 # One soft row in so many makes it cheaper to treat all rows of the chunk as soft.
 _FEW = 4
+
+# Bytes of a row's scores up to which rows of few features are added all at once, though they are
+# hard; twice as many where some are soft.
+_FEW_BYTES = 64
 
 # Numbers of all centres up to which it costs less to add a row without a share than to ask.
 _SHORT = 32
@@ -118,16 +122,17 @@ def map_soft_rows(support, count, n_soft, model, projection, chunk, work, total)
 @kernel
 def gather_soft_rows(count, model, chunk):
     """List the soft rows, and move their scores to the first columns."""
-    z = chunk.z
+    z, soft, best, margin = chunk.z, chunk.soft, chunk.best, model.margin
+    leads, errors = chunk.lead, chunk.error
     n_soft = 0
     for i in range(count):
-        chunk.soft[n_soft] = i
-        n_soft += not is_clear(model, chunk.lead[i], chunk.error[i])
+        soft[n_soft] = i
+        n_soft += not is_clear(margin, leads[i], errors[i])
     for s in range(n_soft):
-        chunk.best[s] = chunk.best[chunk.soft[s]]
+        best[s] = best[soft[s]]
     for j in range(z.shape[0]):
         for s in range(n_soft):
-            z[j, s] = z[j, chunk.soft[s]]
+            z[j, s] = z[j, soft[s]]
 
 
 @kernel
@@ -137,35 +142,38 @@ def list_support(count, model, chunk, support):
     Returns how many rows are soft, and the largest number of clusters of one, or -1 where there are
     too many. 1 comparison for each score; of the flags it leaves, most are 0 and read by eights.
     """
+    best, leads, errors, soft_rows = chunk.best, chunk.lead, chunk.error, chunk.soft
+    z, limits, columns, sizes = support.z, support.limits, support.columns, support.sizes
+    margin = model.margin
     n_soft = 0
     for i in range(chunk.z.shape[1]):
-        error = chunk.error[i]
-        soft = (i < count) & (not is_clear(model, chunk.lead[i], error))
-        limit = np.float64(chunk.best[i]) - model.margin - 2.0 * error
-        support.limits[i] = limit if soft else np.inf
-        support.columns[i] = n_soft
-        chunk.soft[n_soft] = i
-        support.sizes[n_soft] = 0
+        error = errors[i]
+        soft = (i < count) & (not is_clear(margin, leads[i], error))
+        limit = np.float64(best[i]) - margin - 2.0 * error
+        limits[i] = limit if soft else np.inf
+        columns[i] = n_soft
+        soft_rows[n_soft] = i
+        sizes[n_soft] = 0
         n_soft += soft
     if not _list_shares(
         chunk.z,
-        support.limits,
-        support.columns,
+        limits,
+        columns,
         support.flags,
         support.words,
         support.found,
-        support.z,
+        z,
         support.clusters,
-        support.sizes,
+        sizes,
     ):
         return n_soft, -1
     depth = 0
     for s in range(n_soft):
-        chunk.best[s] = chunk.best[chunk.soft[s]]
-        depth = max(depth, support.sizes[s])
+        best[s] = best[soft_rows[s]]
+        depth = max(depth, sizes[s])
     for s in range(n_soft):
-        for c in range(support.sizes[s], depth):
-            support.z[c, s] = chunk.best[s] - 2.0 * model.margin  # no share
+        for c in range(sizes[s], depth):
+            z[c, s] = best[s] - 2.0 * margin  # no share
     return n_soft, depth
 
 
@@ -208,48 +216,114 @@ def _add_dense_row(rows, i, block, local, weight, sums):
         sums[f] += weight * block[local, f]
 
 
+def _add_column_row(rows, i, block, local, weight, sums):
+    for f in range(sums.shape[0]):
+        sums[f] += weight * block[f, local]
+
+
 def _add_sparse_row(rows, i, block, local, weight, sums):
+    data, indices, scale = rows.data, rows.indices, rows.scale
     if weight > 0.0:
         for p in range(rows.indptr[i], rows.indptr[i + 1]):
-            sums[rows.indices[p]] += weight * (rows.data[p] * rows.scale)
+            sums[indices[p]] += weight * (data[p] * scale)
 
 
-@by_type({DenseRows: _add_dense_row, SparseRows: _add_sparse_row})
+@by_type({DenseRows: _add_dense_row, ColumnRows: _add_column_row, SparseRows: _add_sparse_row})
 def _add_row(rows, i, block, local, weight, sums):
     """Add a weighted row to the sums of one cluster, in double precision."""
 
 
 def _add_dense_block(rows, block, z, weights, equal, product, sums, mass):
     # A matrix product in the working precision, 2 n k d operations; chunks add up in double.
+    _add_mass(z, weights, equal, mass)
+    np.dot(z, block, product)
+    _add_product(product, sums)
+    return True
+
+
+def _add_column_block(rows, block, z, weights, equal, product, sums, mass):
+    _add_mass(z, weights, equal, mass)
+    np.dot(z, block.T, product)
+    _add_product(product, sums)
+    return True
+
+
+@kernel
+def _add_mass(z, weights, equal, mass):
+    """Multiply responsibilities by the weights of the rows, and add them to the mass."""
     n_clusters, width = z.shape
+    zero = z.dtype.type(0.0)
+    # Products of smaller shares may be subnormal, with which processors take their time.
+    least = z.dtype.type(1e-19 if z.itemsize == 4 else 1e-150)
     for j in range(n_clusters):
         total = 0.0
+        for i in range(width):
+            share = z[j, i]
+            z[j, i] = share if share > least else zero
         if not equal:
             for i in range(width):
                 # A row without weight may lie anywhere, where even its scores are NaN.
-                z[j, i] = z[j, i] * weights[i] if weights[i] > 0.0 else 0.0
+                share, weight = z[j, i], weights[i]
+                z[j, i] = share * weight if weight > 0.0 else 0.0
         for i in range(width):
             total += z[j, i]
         mass[j] += total
-    np.dot(z, block, product)
-    for j in range(n_clusters):
+
+
+@kernel
+def _add_product(product, sums):
+    for j in range(sums.shape[0]):
         for f in range(sums.shape[1]):
             sums[j, f] += product[j, f]
-    return True
 
 
 def _add_sparse_block(rows, block, z, weights, equal, product, sums, mass):
     return False
 
 
-@by_type({DenseRows: _add_dense_block, SparseRows: _add_sparse_block})
+@by_type(
+    {DenseRows: _add_dense_block, ColumnRows: _add_column_block, SparseRows: _add_sparse_block}
+)
 def _add_block(rows, block, z, weights, equal, product, sums, mass):
     """Add all rows of a chunk at once, where that is possible; `equal` if all weights are 1."""
+
+
+def _stay(rows, n_soft, chunk):
+    return False
+
+
+def _spread_columns(rows, n_soft, chunk):
+    z, nearest, soft = chunk.z, chunk.nearest, chunk.soft
+    n_bytes = z.shape[0] * z.itemsize
+    # Hard rows alone are always added in double precision.
+    if n_bytes > 2 * _FEW_BYTES or (n_soft == 0 and (n_bytes > _FEW_BYTES or z.itemsize < 8)):
+        return False
+    zero, one = z.dtype.type(0.0), z.dtype.type(1.0)
+    for s in range(n_soft):
+        nearest[soft[s]] = -1
+    for j in range(z.shape[0]):
+        for s in range(n_soft - 1, -1, -1):  # they move to the right
+            z[j, soft[s]] = z[j, s]
+        for i in range(z.shape[1]):
+            share, cluster = z[j, i], nearest[i]
+            own = one if cluster == j else zero
+            z[j, i] = share if cluster < 0 else own
+    return True
+
+
+@by_type({DenseRows: _stay, ColumnRows: _spread_columns, SparseRows: _stay})
+def _spread_rows(rows, n_soft, chunk):
+    """Make columns of all rows again, if to add all at once costs less than hard ones one by one.
+
+    The mapped columns move back to their rows, and hard rows get the whole share of their clusters.
+    """
 
 
 @kernel
 def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, product, sums, mass):
     """Add the rows of a chunk to the sums and the mass of their clusters."""
+    if route == GATHERED and _spread_rows(rows, n_soft, chunk):
+        route = ALL
     if route == ALL:
         if not _add_block(rows, block, chunk.z, chunk.weights, equal, product, sums, mass):
             _add_soft_rows(rows, start, count, route, block, chunk, sums, mass)
@@ -259,12 +333,13 @@ def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, pr
     else:
         _add_listed(support, rows, start, n_soft, block, chunk, sums, mass)
     # What is left are the hard rows. A branch for each row would cost more than to add nothing.
+    weights, nearest, soft = chunk.weights, chunk.nearest, chunk.soft
     for s in range(n_soft):
-        chunk.weights[chunk.soft[s]] = 0.0
+        weights[soft[s]] = 0.0
     for i in range(count):
-        j = chunk.nearest[i]
-        mass[j] += chunk.weights[i]
-        _add_row(rows, start + i, block, i, chunk.weights[i], sums[j])
+        j = nearest[i]
+        mass[j] += weights[i]
+        _add_row(rows, start + i, block, i, weights[i], sums[j])
 
 
 def _add_nothing(support, rows, start, n_soft, block, chunk, sums, mass):
@@ -272,12 +347,19 @@ def _add_nothing(support, rows, start, n_soft, block, chunk, sums, mass):
 
 
 def _add_support(support, rows, start, n_soft, block, chunk, sums, mass):
+    z, clusters, sizes, soft, weights = (
+        support.z,
+        support.clusters,
+        support.sizes,
+        chunk.soft,
+        chunk.weights,
+    )
     for s in range(n_soft):
-        i = chunk.soft[s]
-        for c in range(support.sizes[s]):
-            if support.z[c, s] > 0.0 and chunk.weights[i] > 0.0:
-                j = support.clusters[c, s]
-                weight = support.z[c, s] * chunk.weights[i]
+        i = soft[s]
+        for c in range(sizes[s]):
+            if z[c, s] > 0.0 and weights[i] > 0.0:
+                j = clusters[c, s]
+                weight = z[c, s] * weights[i]
                 mass[j] += weight
                 _add_row(rows, start + i, block, i, weight, sums[j])
 
@@ -290,13 +372,13 @@ def _add_listed(support, rows, start, n_soft, block, chunk, sums, mass):
 @kernel
 def _add_soft_rows(rows, start, n_mapped, route, block, chunk, sums, mass):
     """Add rows that are mapped to all clusters one by one, where that is best or no product is."""
-    z = chunk.z
+    z, soft, weights = chunk.z, chunk.soft, chunk.weights
     least = -1.0 if sums.size <= _SHORT else 1e-22  # exp(-NEGLIGIBLE)
     for c in range(n_mapped):
-        i = c if route == ALL else chunk.soft[c]
-        if chunk.weights[i] > 0.0:
+        i = c if route == ALL else soft[c]
+        if weights[i] > 0.0:
             for j in range(z.shape[0]):
                 if z[j, c] > least:
-                    weight = z[j, c] * chunk.weights[i]
+                    weight = z[j, c] * weights[i]
                     mass[j] += weight
                     _add_row(rows, start + i, block, i, weight, sums[j])

@@ -17,8 +17,8 @@ import numpy as np
 
 from .._jit import by_type, kernel, take, threaded
 from .chunks import Chunk, measure_rows, mend_rows
-from .distances import load_chunk, scan_scores, score_chunk
-from .rows import DenseRows, SparseRows
+from .distances import load_chunk, scan_scores, score_chunk, view_block
+from .rows import ColumnRows, DenseRows, SparseRows
 from .shares import ALL, add_rows, map_soft_rows, new_support
 
 
@@ -40,7 +40,7 @@ class Outputs(NamedTuple):
 def _dense_block(rows, start, count, block, norms):
     if rows.blocks.shape[0] > 0:
         end = start + norms.shape[0]
-        return rows.blocks[start:end], rows.norms[start:end]
+        return view_block(rows, start, end), rows.norms[start:end]
     load_chunk(rows, start, count, block, norms)
     return block, norms
 
@@ -49,9 +49,26 @@ def _sparse_block(rows, start, count, block, norms):
     return block, norms
 
 
-@by_type({DenseRows: _dense_block, SparseRows: _sparse_block})
+@by_type({DenseRows: _dense_block, ColumnRows: _dense_block, SparseRows: _sparse_block})
 def _block(rows, start, count, block, norms):
     """The rows of a chunk in the frame, and their squared norms."""
+
+
+def _new_dense_block(rows, width, real):
+    return np.empty((width, rows.X.shape[1]), real)
+
+
+def _new_column_block(rows, width, real):
+    return np.empty((rows.X.shape[1], width), real)
+
+
+def _no_block(rows, width, real):
+    return np.empty((0, 0), real)
+
+
+@by_type({DenseRows: _new_dense_block, ColumnRows: _new_column_block, SparseRows: _no_block})
+def _new_block(rows, width, real):
+    """A buffer for the rows of a chunk."""
 
 
 # ------------------------------------------------------------------------------------- the pass
@@ -77,7 +94,7 @@ def pass_over_rows(
         z=np.empty((n_clusters, width), real),
         best=np.empty(width, real),
         second=np.empty(width, real),
-        nearest=np.empty(width, np.intp),
+        nearest=np.empty(width, np.int32),
         error=np.empty(width, double),
         lead=np.empty(width, double),
         objective=np.empty(width, double),
@@ -88,12 +105,16 @@ def pass_over_rows(
     total = np.empty(width, double)
     column = np.empty(n_clusters, double)
     candidates = np.empty(n_clusters, np.intp)
-    own_block = np.empty((n_dense * width, n_features), real)
+    own_block = _new_block(rows, width, real)
     own_norms = np.empty(width, real)
     product = np.empty((n_dense * n_clusters, n_features), real)
     support = new_support(listing, width, real)
-    task = take(tasks, 0)
-    while task >= 0:
+    n_done = 0
+    while True:
+        task = take(tasks, n_done)
+        if task < 0:
+            break
+        n_done = 1
         for number in range(task * n_chunks // tasks.count, (task + 1) * n_chunks // tasks.count):
             start = number * width
             count = width if start + width < n_samples else n_samples - start
@@ -124,7 +145,6 @@ def pass_over_rows(
                     sums,
                     mass,
                 )
-        task = take(tasks, 1)
 
 
 @kernel
@@ -138,33 +158,41 @@ def wants_rows(outputs):
 def write_rows(start, count, n_soft, route, precision, chunk, outputs, task):
     """Everything that is wanted for single rows, and the sums over rows."""
     z, all_soft = chunk.z, route == ALL
+    weights, objectives, soft_rows, value = chunk.weights, chunk.objective, chunk.soft, chunk.second
     twice = 2.0 / precision
     inertia = 0.0
-    finite = 0
+    infinite = 0.0
     for i in range(count):
         # Rows without weight may be anywhere.
-        counted = chunk.weights[i] > 0.0
-        inertia += chunk.weights[i] * chunk.objective[i] if counted else 0.0
-        finite += (chunk.objective[i] < np.inf) | (not counted)
+        weight, sq_distance = weights[i], objectives[i]
+        counted = weight > 0.0
+        inertia += weight * sq_distance if counted else 0.0
+        infinite += 1.0 if counted & (not (sq_distance < np.inf)) else 0.0
     objective = inertia
-    for s in range(count if all_soft else n_soft):
-        i = s if all_soft else chunk.soft[s]
-        gain = twice * chunk.second[s]
-        chunk.objective[i] -= gain
-        objective -= chunk.weights[i] * gain if chunk.weights[i] > 0.0 else 0.0
+    if all_soft:
+        for i in range(count):
+            gain, weight = twice * np.float64(value[i]), weights[i]
+            objectives[i] -= gain
+            objective -= weight * gain if weight > 0.0 else 0.0
+    else:
+        for s in range(n_soft):
+            i = soft_rows[s]
+            gain = twice * np.float64(value[s])
+            objectives[i] -= gain
+            objective -= weights[i] * gain if weights[i] > 0.0 else 0.0
     outputs.totals[task, 0] += objective
     outputs.totals[task, 1] += inertia
-    outputs.totals[task, 2] += count - finite
+    outputs.totals[task, 2] += infinite
     if not wants_rows(outputs):
         return
     s = 0
     for i in range(count):
-        soft = all_soft or (s < n_soft and chunk.soft[s] == i)
+        soft = all_soft or (s < n_soft and soft_rows[s] == i)
         c = i if all_soft else s
         s += soft
         nearest = chunk.nearest[i]
         if outputs.objective.shape[0] > 0:
-            outputs.objective[start + i] = chunk.objective[i]
+            outputs.objective[start + i] = objectives[i]
         if outputs.gaps.shape[0] > 0:
             outputs.gaps[start + i] = -1.0 if soft else twice * chunk.lead[i]
         if outputs.responsibilities.shape[0] > 0:

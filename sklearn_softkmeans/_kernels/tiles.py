@@ -19,7 +19,7 @@ import numpy as np
 
 from .._jit import kernel, take, threaded
 from .chunks import Chunk, measure_rows, mend_rows
-from .distances import Model, scan_scores, score_chunk
+from .distances import Model, scan_scores, score_chunk, view_block
 from .shares import NotListed, add_rows, map_soft_rows
 from .steps import write_rows
 
@@ -39,7 +39,7 @@ def pass_over_tiles(
     tasks,  # IN   Tasks, each of them one of the slices of groups
     width,  # IN   largest number of rows in a tile, padded
     tiles,  # IN   Tiles
-    rows,  # IN   DenseRows in the order of the tiles, with blocks padded tile by tile
+    rows,  # IN   in the order of the tiles, with blocks padded tile by tile
     weights,  # IN   (n_samples,) or empty for unit weights
     model,  # IN   Model
     transposed,  # IN   (n_features, n_clusters) float64, its points
@@ -52,7 +52,8 @@ def pass_over_tiles(
     scores = np.empty(n_clusters * width, real)
     reals = np.empty((6, width), real)
     doubles = np.empty((5, width), double)
-    indices = np.empty((2, width), np.intp)
+    nearest = np.empty(width, np.int32)
+    soft = np.empty(width, np.intp)
     column = np.empty(n_clusters, double)
     candidates = np.empty(n_clusters, np.intp)
     sq_distances = np.empty(n_clusters, double)
@@ -69,8 +70,12 @@ def pass_over_tiles(
     mass = np.empty(n_clusters, double)
     unlisted = NotListed(0)  # few clusters are left
     n_groups = tiles.groups.shape[0] - 1
-    task = take(tasks, 0)
-    while task >= 0:
+    n_done = 0
+    while True:
+        task = take(tasks, n_done)
+        if task < 0:
+            break
+        n_done = 1
         for g in range(task * n_groups // tasks.count, (task + 1) * n_groups // tasks.count):
             if tiles.groups[g] == tiles.groups[g + 1]:
                 continue
@@ -88,8 +93,8 @@ def pass_over_tiles(
                 _gather_centers(near, kept, model, few, sums, mass)
                 start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
                 w = tiles.offsets[t + 1] - tiles.offsets[t]
-                chunk = _chunk_of(scores, reals, doubles, indices, k, w)
-                block = rows.blocks[tiles.offsets[t] : tiles.offsets[t + 1]]
+                chunk = _chunk_of(scores, reals, doubles, nearest, soft, k, w)
+                block = view_block(rows, tiles.offsets[t], tiles.offsets[t + 1])
                 own_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
                 # As in `pass_over_rows`: a kernel for both makes all first fits a second slower.
                 score_chunk(rows, start, count, few, block, own_norms, chunk.z, column)
@@ -107,22 +112,21 @@ def pass_over_tiles(
                 _scatter(k, kept, sums, mass, near_sums, near_mass)
                 n_kept[task] += k * w
             _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
-        task = take(tasks, 1)
 
 
 @kernel
-def _chunk_of(scores, reals, doubles, indices, k, w):
+def _chunk_of(scores, reals, doubles, nearest, soft, k, w):
     """Views of the buffers for w rows and k centres; the first rows of `reals` stay scratch."""
     return Chunk(
         z=scores[: k * w].reshape((k, w)),
         best=reals[4, :w],
         second=reals[5, :w],
-        nearest=indices[0, :w],
+        nearest=nearest[:w],
         error=doubles[0, :w],
         lead=doubles[1, :w],
         objective=doubles[2, :w],
         weights=doubles[3, :w],
-        soft=indices[1, :w],
+        soft=soft[:w],
     )
 
 
@@ -172,11 +176,13 @@ def _filter_near(limit, sq_distances, n_near, near, kept):
 
 @kernel
 def _gather_centers(near, kept, model, few, sums, mass):
-    for s in range(few.norms.shape[0]):
+    points, norms, factors, bias = model.points, model.norms, model.factors, model.bias
+    few_points, few_norms, few_factors, few_bias = few.points, few.norms, few.factors, few.bias
+    for s in range(few_norms.shape[0]):
         j = near[kept[s]]
-        few.norms[s], few.bias[s], mass[s] = model.norms[j], model.bias[j], 0.0
-        for f in range(model.points.shape[1]):
-            few.points[s, f], few.factors[s, f] = model.points[j, f], model.factors[j, f]
+        few_norms[s], few_bias[s], mass[s] = norms[j], bias[j], 0.0
+        for f in range(points.shape[1]):
+            few_points[s, f], few_factors[s, f] = points[j, f], factors[j, f]
             sums[s, f] = 0.0
 
 

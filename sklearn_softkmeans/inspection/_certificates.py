@@ -5,9 +5,10 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._assignment import for_prediction, one_blas_thread
+from .._assignment import for_prediction
 from .._centers import critical, problem_for_fit
 from .._compat import Interval, validate_params
+from .._compiled import one_blas_thread
 from .._typing import MatrixLike
 from .._validation import check_counted_rows, check_given_centers
 

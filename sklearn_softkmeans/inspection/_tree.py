@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_scalar
 
 from .._annealing import annealing_stages
-from .._assignment import one_blas_thread
+from .._compiled import one_blas_thread
 from .._typing import Array, MatrixLike
 from .._validation import check_counted_rows, check_enough_rows
 from ._collapse import axes_of_picture
