@@ -37,12 +37,12 @@ DATA = [
 
 
 def compare(estimator, X, n_clusters, repeats):
-    """Seconds and numbers of iterations of both sides, in each repetition from a new start."""
-    n_iter = []
+    """Seconds of both sides, in each repetition from a new start; median iterations and inertia."""
+    ends = []
 
     def fit(model):
         elapsed = seconds(lambda: model.fit(X))
-        n_iter.append(model.n_iter_)
+        ends.append((model.n_iter_, model.inertia_))
         return elapsed
 
     def both(seed):
@@ -51,26 +51,31 @@ def compare(estimator, X, n_clusters, repeats):
         return alternate(1, lambda: fit(theirs), lambda: fit(estimator(n_clusters, init=start)))
 
     both(0)  # warms up
-    n_iter.clear()
+    ends.clear()
     times = np.concatenate([both(seed) for seed in range(repeats)])
-    return times, np.median(np.reshape(n_iter, (repeats, 2)), axis=0)
+    n_iter, inertia = np.reshape(ends, (repeats, 2, 2)).T
+    return times, np.median(n_iter, axis=1), np.median(inertia[1] / inertia[0])
 
 
 def write(report, args):
     report.title('A whole fit at sigma="auto", over one of KMeans')
-    report.line("From the same k-means++ centers; iterations in parentheses.\n")
+    report.line(
+        "From the same k-means++ centers; in parentheses iterations, and inertia as a multiple.\n"
+    )
     names = [estimator.__name__ for estimator in OURS]
     report.head("data, n × d, k, dtype", "KMeans, ms", *names)
     means = []
     for label, X, n_clusters in cases(args):
         results = [compare(estimator, X, n_clusters, args.repeats) for estimator in OURS]
-        medians = [np.median(ratios(times)) for times, _ in results]
-        lloyd = 1e3 * np.median([times[:, 0] for times, _ in results])
-        n_iters = [n_iter for _, n_iter in results]
+        medians = [np.median(ratios(times)) for times, _, _ in results]
+        lloyd = 1e3 * np.median([times[:, 0] for times, _, _ in results])
         report.row(
             label,
-            f"{number(lloyd)} ({n_iters[0][0]:.0f})",
-            *(f"{number(m)} ({n[1]:.0f})" for m, n in zip(medians, n_iters, strict=True)),
+            f"{number(lloyd)} ({results[0][1][0]:.0f})",
+            *(
+                f"{number(median)} ({n_iter[1]:.0f}, {number(inertia, 4)})"
+                for median, (_, n_iter, inertia) in zip(medians, results, strict=True)
+            ),
         )
         means.append(medians)
     if means:
