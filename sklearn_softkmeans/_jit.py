@@ -262,11 +262,14 @@ class threaded:
             self.kernel(Tasks(np.zeros(2, np.int64), 0, n_tasks), *args)
             return
         claims = np.array([i * n_tasks // n_threads for i in range(n_threads)] + [0], np.int64)
-        others = [
-            _submit(self.kernel, Tasks(claims, own, n_tasks), *args) for own in range(1, n_threads)
-        ]
+        others = []
         try:
+            for own in range(1, n_threads):
+                others.append(_submit(self.kernel, Tasks(claims, own, n_tasks), *args))
             self.kernel(Tasks(claims, 0, n_tasks), *args)
+        except BaseException:
+            claims[:-1] = n_tasks  # nothing else is begun
+            raise
         finally:
             # Who has not begun would find nothing left to do.
             others = [other for other in others if not other.cancel()]
