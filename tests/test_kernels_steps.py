@@ -149,6 +149,23 @@ def check_all(case, sigma):
 # -------------------------------------------------------------------- against definitions
 
 
+@pytest.mark.parametrize("alpha, sigma", [(1.0, 0.22), (1.5, 0.75)])
+def test_rows_of_small_weight_count_in_single_precision(alpha, sigma):
+    """Weights that float32 does not have, in chunks where some of the others are soft."""
+    random = np.random.RandomState(0)
+    centers = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 4.0]])
+    labels = np.arange(600) % 3
+    X = (centers[labels] + 0.25 * random.normal(size=(600, 2))).astype(np.float32)
+    weight = np.where(labels == 2, 1e-46, 1.0)
+    problem = Problem(X, weight, alpha=alpha, origin=np.zeros(2), size=1.0, resident=True)
+    inside, sigma = problem.into_frame(centers), sigma / problem.unit
+    assert problem._model(inside, sigma, {}).bias.dtype == np.float32
+    largest = problem.responsibilities(inside, sigma).max(axis=1)
+    assert 0.0 < (largest < 1.0 - 1e-7).mean() < 0.25
+    mass = problem.statistics(inside, sigma).mass * problem.weight_unit
+    assert mass[2] == pytest.approx(200 * 1e-46, rel=1e-5, abs=0.0)
+
+
 @kinds
 @shapes
 @alphas

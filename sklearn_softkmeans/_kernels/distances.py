@@ -153,7 +153,7 @@ def score_chunk(
     start,  # IN   first row of the chunk
     count,  # IN   number of its rows
     model,  # IN
-    block,  # IN   the rows in the frame, where they are dense
+    block,  # IN   the rows in the frame, where they are dense: as `view_block` has them
     norms,  # OUT  (width,) squared norms, where the rows are sparse
     z,  # OUT  (n_clusters, width) scores without their bias, 0 beyond the last row
     column,  # OUT  (n_clusters,) scratch

@@ -24,8 +24,9 @@ class DenseRows(NamedTuple):
 class ColumnRows(NamedTuple):
     """The same, for rows of few features, whose chunks in the frame are stored by columns.
 
-    Matrix products of small centres then take half the time, and less, but to add a single row
-    takes a step from line to line.
+    Each chunk of the blocks is (n_features, width), with the width that it was loaded for. Matrix
+    products of small centres then take half the time, and less, but to add a single row takes a
+    step from line to line.
     """
 
     X: np.ndarray

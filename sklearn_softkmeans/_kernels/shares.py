@@ -1,7 +1,8 @@
 """The shares of the soft rows of a chunk: scores -> responsibilities -> sums over rows.
 
 - Where they have few clusters each, these are listed, mapped, and added one by one.
-- Where few rows are soft, their scores are gathered and mapped.
+- Where few rows are soft, their scores are gathered and mapped. All rows are added one by one, or
+  at once where features and clusters are few.
 - Otherwise the whole block is mapped, and a matrix product adds all rows at once.
 """
 
@@ -21,7 +22,7 @@ _MANY = 64
 _FEW = 4
 
 # Bytes of a row's scores up to which rows of few features are added all at once, though they are
-# hard; twice as many where some are soft.
+# hard and in double precision; twice as many where some are soft.
 _FEW_BYTES = 64
 
 # Numbers of all centres up to which it costs less to add a row without a share than to ask.
@@ -288,15 +289,17 @@ def _add_block(rows, block, z, weights, equal, product, sums, mass):
     """Add all rows of a chunk at once, where that is possible; `equal` if all weights are 1."""
 
 
-def _stay(rows, n_soft, chunk):
+def _stay(rows, n_soft, equal, chunk):
     return False
 
 
-def _spread_columns(rows, n_soft, chunk):
+def _spread_columns(rows, n_soft, equal, chunk):
     z, nearest, soft = chunk.z, chunk.nearest, chunk.soft
     n_bytes = z.shape[0] * z.itemsize
-    # Hard rows alone are always added in double precision.
-    if n_bytes > 2 * _FEW_BYTES or (n_soft == 0 and (n_bytes > _FEW_BYTES or z.itemsize < 8)):
+    if n_bytes > 2 * _FEW_BYTES or (n_soft == 0 and n_bytes > _FEW_BYTES):
+        return False
+    # In single precision rows of small weight would be lost, and sums of hard rows alone inexact.
+    if z.itemsize < 8 and (n_soft == 0 or not equal):
         return False
     zero, one = z.dtype.type(0.0), z.dtype.type(1.0)
     for s in range(n_soft):
@@ -312,17 +315,18 @@ def _spread_columns(rows, n_soft, chunk):
 
 
 @by_type({DenseRows: _stay, ColumnRows: _spread_columns, SparseRows: _stay})
-def _spread_rows(rows, n_soft, chunk):
+def _spread_rows(rows, n_soft, equal, chunk):
     """Make columns of all rows again, if to add all at once costs less than hard ones one by one.
 
     The mapped columns move back to their rows, and hard rows get the whole share of their clusters.
+    They are then added in the working precision, as the soft ones are.
     """
 
 
 @kernel
 def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, product, sums, mass):
     """Add the rows of a chunk to the sums and the mass of their clusters."""
-    if route == GATHERED and _spread_rows(rows, n_soft, chunk):
+    if route == GATHERED and _spread_rows(rows, n_soft, equal, chunk):
         route = ALL
     if route == ALL:
         if not _add_block(rows, block, chunk.z, chunk.weights, equal, product, sums, mass):
