@@ -38,7 +38,7 @@ LANES = 32  # every row is computed in a full vector, so that equal rows give eq
 # Groups of chunks: enough for any number of threads, and bounded in the memory of their sums.
 _MAX_TASKS = 64
 _MAX_TASK_BYTES = 2**26
-_SERIAL_WORK = 2**19  # operations below which one thread is faster
+SERIAL_WORK = 2**19  # operations below which one thread is faster
 _TINY_PRODUCT = 2**13  # multiplications for which no BLAS starts threads
 _SINGLE_WORK = 2**22  # multiplications below which double precision costs next to nothing
 
@@ -392,7 +392,7 @@ class Problem:
         return max(1, min(n_tasks, _MAX_TASKS, _MAX_TASK_BYTES // task_bytes))
 
     def _n_tasks(self, width, n_chunks, n_clusters):
-        if self.n_samples * n_clusters * (self.n_features + 8) < _SERIAL_WORK:
+        if self.n_samples * n_clusters * (self.n_features + 8) < SERIAL_WORK:
             return 1
         return min(n_chunks, _MAX_TASKS)
 

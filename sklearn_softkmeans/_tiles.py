@@ -11,15 +11,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from ._arrays import blocks_of
-from ._assignment import LANES, Problem, statistics_of
+from ._arrays import blocks_of, sq_norms
+from ._assignment import LANES, SERIAL_WORK, Problem, statistics_of
+from ._cells import cells_of
 from ._compiled import kernels, one_blas_thread
 from ._ranges import check_overflow
 
 # With fewer clusters, pairs of a row and a cluster, or rows for a cluster, the order costs more
 # than it saves.
 _FEW_CLUSTERS = 64
-_FEW_PAIRS = 2**22
+_FEW_PAIRS = 2**20
 _FEW_ROWS = 2 * LANES
 
 # Rows that tell whether the order pays, and the share of pairs above which it does not.
@@ -51,34 +52,40 @@ class TiledProblem(Problem):
     """Some rows of a dense problem in tiles around given centres, for many passes."""
 
     def __init__(self, problem, ids, centers):
-        some = Problem(problem.X[ids], **problem.frame)
-        labels = some.labels(centers, 0.0)
-        middles, distances = _middles(some, labels, len(centers))
-        order = np.lexsort([-distances, labels])
+        some = problem
+        if len(ids) < problem.n_samples:
+            some = Problem(problem.X[ids], **problem.frame)
+        cells = cells_of(some, centers)
+        middles = cells.sums / np.where(cells.mass > 0.0, cells.mass, 1.0)[:, None]
+        distances = _distances_from(middles, cells.labels, some)
+        order = _order(cells.labels, distances)
         weights = problem.sample_weight
         super().__init__(
-            some.X[order],
+            some.X.take(order, axis=0),
             None if weights is None else weights[ids[order]],
             **problem.frame,
             resident=True,
         )
         self.weight_unit = problem.weight_unit
         self.worthwhile = True  # until a pass finds otherwise
+        self._work = np.inf  # operations of the last pass
         self._tile_blocks = {}
-        starts, groups = _split(np.bincount(labels, minlength=len(centers)))
+        starts, groups = _split(np.bincount(cells.labels, minlength=len(centers)))
         self._tiles = kernels().tiles.Tiles(
             starts=starts,
             offsets=np.concatenate([[0], np.cumsum(-(-np.diff(starts) // LANES) * LANES)]),
             groups=groups,
             middles=middles,
             radii=distances[order[starts[:-1]]] * (1.0 + 1e-9),
+            **_moments(self, starts),
         )
 
     def statistics(self, centers, sigma):
         if not self.worthwhile:
             return super().statistics(centers, sigma)
         model = self._model(centers, sigma, {})
-        n_tasks = self._n_summed(len(self._tiles.middles), len(centers))
+        n_groups = len(self._tiles.middles)
+        n_tasks = 1 if self._work < SERIAL_WORK else self._n_summed(n_groups, len(centers))
         outputs = self._outputs(n_tasks, centers.shape, {})
         n_kept = np.zeros(n_tasks, dtype=np.intp)
         with one_blas_thread():
@@ -95,7 +102,9 @@ class TiledProblem(Problem):
                 n_kept,
             )
         check_overflow(outputs)
-        self.worthwhile = n_kept.sum() <= _LARGE_SHARE * self.n_samples * len(centers)
+        n_pairs = n_kept.sum()
+        self._work = n_pairs * (self.n_features + 8) + n_groups * centers.size
+        self.worthwhile = n_pairs <= _LARGE_SHARE * self.n_samples * len(centers)
         return statistics_of(outputs)
 
     def _rows_in_tiles(self, dtype):
@@ -118,17 +127,38 @@ class TiledProblem(Problem):
         return super()._rows(dtype, None if self.worthwhile else width)
 
 
-def _middles(problem, labels, n_groups):
-    """Mean of the rows of each group, and how far each row is from it."""
-    sums = np.zeros((n_groups, problem.n_features))
-    for part in blocks_of(problem.n_samples):
-        np.add.at(sums, labels[part], problem.rows_in_frame(part))
-    middles = sums / np.maximum(np.bincount(labels, minlength=n_groups), 1)[:, None]
+def _distances_from(middles, labels, problem):
+    """How far each row is from the middle of its group."""
     distances = np.empty(problem.n_samples)
     for part in blocks_of(problem.n_samples):
         difference = problem.rows_in_frame(part) - middles[labels[part]]
-        distances[part] = np.sqrt((difference * difference).sum(axis=1))
-    return middles, distances
+        distances[part] = np.sqrt(sq_norms(difference))
+    return distances
+
+
+def _order(labels, distances):
+    """Rows by their label, and in each from the furthest to the nearest."""
+    order = np.argsort(-distances)
+    # Small integers are sorted by their digits, several times faster.
+    small = np.min_scalar_type(labels.max())
+    return order[np.argsort(labels[order].astype(small), kind="stable")]
+
+
+def _moments(problem, starts):
+    """Mean, weight and inertia of each tile: enough where its rows belong to one centre."""
+    n_tiles = len(starts) - 1
+    means, inertia = np.empty((n_tiles, problem.n_features)), np.empty(n_tiles)
+    mass = np.add.reduceat(problem.weights, starts[:-1])
+    counted = np.where(mass > 0.0, mass, 1.0)  # weights may underflow beside others
+    for part in blocks_of(n_tiles, 16):
+        first, end = starts[part.start], starts[part.stop]
+        rows, weights = problem.rows_in_frame(slice(first, end)), problem.weights[first:end, None]
+        places = starts[part] - first
+        with np.errstate(over="ignore", invalid="ignore"):  # an error where it is used
+            means[part] = np.add.reduceat(rows * weights, places) / counted[part, None]
+            rows -= np.repeat(means[part], np.diff(places, append=end - first), axis=0)
+            inertia[part] = np.add.reduceat((rows * rows * weights).sum(axis=1), places)
+    return {"means": means, "mass": mass, "inertia": inertia}
 
 
 def _split(counts):

@@ -25,7 +25,7 @@ def make_problem(rows, *, alpha=1.0, weight=WEIGHT, origin=None, size=2.0, **opt
 def many_chunks(monkeypatch):
     """Chunks of 32 rows, each a task of its own."""
     monkeypatch.setattr(_assignment, "_MAX_WIDTH", 32)
-    monkeypatch.setattr(_assignment, "_SERIAL_WORK", 0)
+    monkeypatch.setattr(_assignment, "SERIAL_WORK", 0)
 
 
 # ------------------------------------------------------------------------------- the frame

@@ -235,7 +235,7 @@ def test_tasks_run_on_one_thread_and_threads_of_others_are_left_alone(monkeypatc
     seen = []
     original = _jit._n_threads
     monkeypatch.setattr(_jit, "_n_threads", lambda: seen.append(original()) or seen[-1])
-    monkeypatch.setattr("sklearn_softkmeans._assignment._SERIAL_WORK", 0)
+    monkeypatch.setattr("sklearn_softkmeans._assignment.SERIAL_WORK", 0)
     monkeypatch.setattr("sklearn_softkmeans._assignment._MAX_WIDTH", 32)
     DaskSoftKMeans(2, sigma=1.0, init=START[:2]).fit(chunked())
     assert len(seen) > 0

@@ -489,7 +489,7 @@ import json, multiprocessing, os, signal
 import numpy as np
 from sklearn_softkmeans import SoftKMeans, _assignment, _jit
 
-_assignment._MAX_WIDTH, _assignment._SERIAL_WORK = 32, 0  # several tasks
+_assignment._MAX_WIDTH, _assignment.SERIAL_WORK = 32, 0  # several tasks
 X = np.random.RandomState(0).normal(size=(300, 3))
 
 def fit(seed):

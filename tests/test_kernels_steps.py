@@ -52,7 +52,7 @@ def little_work_in_single(monkeypatch):
 def many_chunks(monkeypatch):
     """Chunks of 32 rows, each a task of its own."""
     monkeypatch.setattr(_assignment, "_MAX_WIDTH", 32)
-    monkeypatch.setattr(_assignment, "_SERIAL_WORK", 0)
+    monkeypatch.setattr(_assignment, "SERIAL_WORK", 0)
 
 
 class Case(NamedTuple):

@@ -36,9 +36,16 @@ def assert_same(found, expected, rounding):
     np.testing.assert_allclose(found.sums, expected.sums, rtol=0, atol=rounding * scale)
     mass = expected.mass.max()
     np.testing.assert_allclose(found.mass, expected.mass, rtol=0, atol=rounding * mass)
-    size = rounding * (abs(expected.objective) + expected.inertia)
+    # Of equal rows no distance is left, where the square of a rounding error may be.
+    size = rounding * (abs(expected.objective) + expected.inertia) + 1e-28
     assert found.objective == pytest.approx(expected.objective, rel=0, abs=size)
     assert found.inertia == pytest.approx(expected.inertia, rel=rounding)
+
+
+def cubes(random):
+    """200 rows around each of 27 points that lie far apart, and the points."""
+    middles = 10.0 * np.stack(np.meshgrid(*[np.arange(3.0)] * 3), axis=-1).reshape(27, 3)
+    return np.repeat(middles, 200, axis=0) + random.uniform(-1.0, 1.0, (5400, 3)), middles
 
 
 # ------------------------------------------------------------------------- the same numbers
@@ -73,6 +80,33 @@ def test_tiles_serve_centres_that_they_were_not_made_for(alpha):
             found, expected = (p.statistics(others, sigma) for p in (grouped, problem))
             assert_same(found, expected, 1e-12)
         grouped.worthwhile = True
+
+
+@every_alpha
+@dtypes
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_with_a_single_near_centre_count_by_their_mean(weighted, dtype, alpha):
+    """No pair of a row and a centre is computed, wherever in their clusters the centres are."""
+    random = np.random.RandomState(0)
+    rows, middles = cubes(random)
+    weights = random.uniform(0.5, 2.0, 5400) if weighted else None
+    problem, grouped, centers = both(alpha, rows.astype(dtype), weights, start=middles)
+    rounding = 1e-12 if dtype == np.float64 else 3e-6
+    for sigma in (0.0, 0.1 / problem.unit):
+        moved = centers + random.uniform(-0.5, 0.5, centers.shape) / problem.unit
+        assert_same(grouped.statistics(moved, sigma), problem.statistics(moved, sigma), rounding)
+        assert grouped._work == 27 * moved.size  # finding the centres that are near
+
+
+def test_weights_that_underflow_beside_others_are_none():
+    rows, middles = cubes(np.random.RandomState(0))
+    weights = np.full(len(rows), 1e-320)
+    weights[::200] = 1e300
+    problem, grouped, centers = both(1.5, rows, weights, start=middles)
+    assert (grouped._tiles.mass == 0.0).any()
+    for sigma in (0.0, 0.05):
+        found, expected = (p.statistics(centers, sigma) for p in (grouped, problem))
+        assert_same(found, expected, 1e-12)
 
 
 @every_alpha
@@ -114,6 +148,23 @@ def test_any_number_of_threads_gives_the_same_bits(dtype, monkeypatch):
     for other in results[1:]:
         np.testing.assert_array_equal(other.sums, results[0].sums)
         assert other.objective == results[0].objective
+
+
+def test_where_few_pairs_are_left_a_single_thread_takes_them(monkeypatch):
+    _, grouped, centers = both(1.0)
+    n_tasks = []
+
+    def counted(n_groups, n_clusters):
+        n_tasks.append(7)
+        return 7
+
+    monkeypatch.setattr(grouped, "_n_summed", counted)
+    first, second = (grouped.statistics(centers, 0.01) for _ in range(2))
+    assert n_tasks == [7]
+    assert_same(second, first, 1e-12)
+    monkeypatch.setattr(_tiles, "SERIAL_WORK", 0)
+    grouped.statistics(centers, 0.01)
+    assert n_tasks == [7, 7]
 
 
 def test_squares_that_overflow_are_an_error():

@@ -9,7 +9,8 @@ any centre at least |m - c| - r. So no row of the tile has a share of c where
 
 with the margin of scores beyond which a share is zero (entmax) or far below rounding (softmax).
 What is left is the pass of `steps`, on a few of the centres: the same numbers to rounding, whatever
-the tiles. Finding them costs n_tiles k d operations, where a full pass takes n k d.
+the tiles. Finding them costs n_groups k d operations, where a full pass takes n k d. Where a single
+centre is left all rows belong to it, and their mean says the rest: d operations for the whole tile.
 """
 
 import math
@@ -32,6 +33,9 @@ class Tiles(NamedTuple):
     groups: np.ndarray  # (n_groups + 1,) intp, group g has tiles groups[g] .. groups[g + 1] - 1
     middles: np.ndarray  # (n_groups, n_features) float64
     radii: np.ndarray  # (n_tiles,) float64, falling in each group
+    means: np.ndarray  # (n_tiles, n_features) float64, of the rows
+    mass: np.ndarray  # (n_tiles,) float64, weight of the rows
+    inertia: np.ndarray  # (n_tiles,) float64, their weighted squared distances to the mean
 
 
 @threaded
@@ -88,6 +92,11 @@ def pass_over_tiles(
             for t in range(tiles.groups[g], tiles.groups[g + 1]):
                 limit = _limit(tiles.radii[t], closest, model)
                 k = _filter_near(limit, sq_distances, n_near, near, kept)
+                if k == 1:
+                    s = kept[0]
+                    point, totals = model.points[near[s]], outputs.totals[task]
+                    _add_tile(tiles, t, point, near_sums, near_mass, s, totals)
+                    continue
                 centers = points[:k], norms[:k], factors[:k], bias[:k]
                 few = Model(*(centers + model[4:]))
                 _gather_centers(near, kept, model, few, sums, mass)
@@ -172,6 +181,22 @@ def _filter_near(limit, sq_distances, n_near, near, kept):
         kept[n_kept] = s
         n_kept += not sq_distances[near[s]] > limit
     return n_kept
+
+
+@kernel
+def _add_tile(tiles, t, point, sums, mass, s, totals):
+    """Add rows that all belong to one centre; distances go by way of their mean."""
+    own_mass = tiles.mass[t]
+    sq_distance = 0.0
+    for f in range(point.shape[0]):
+        mean = tiles.means[t, f]
+        sq_distance += (mean - point[f]) * (mean - point[f])
+        sums[s, f] += own_mass * mean
+    mass[s] += own_mass
+    inertia = tiles.inertia[t] + own_mass * sq_distance
+    totals[0] += inertia
+    totals[1] += inertia
+    totals[2] += 0.0 if inertia < np.inf else 1.0
 
 
 @kernel

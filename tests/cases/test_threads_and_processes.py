@@ -46,7 +46,7 @@ LAYERS = [
 def many_tasks(monkeypatch):
     """Small data are shared between threads too."""
     monkeypatch.setattr(_assignment, "_MAX_WIDTH", 32)
-    monkeypatch.setattr(_assignment, "_SERIAL_WORK", 0)
+    monkeypatch.setattr(_assignment, "SERIAL_WORK", 0)
     monkeypatch.setattr(_jit, "_n_threads", lambda: 3)
 
 
