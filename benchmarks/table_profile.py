@@ -43,7 +43,8 @@ def run_stages(n_stages, rows, weights, model, projection, listing, outputs, wid
     soft_rows = 0
     support = new_support(listing, width, real)
     for start in range(0, rows.X.shape[0] - width + 1, width):
-        block, norms = view_block(rows, start, start + width), rows.norms[start : start + width]
+        end = start + width
+        block, norms = view_block(rows, rows.blocks, start, end), rows.norms[start:end]
         score_chunk(rows, start, width, model, block, norms, chunk.z, column)
         if n_stages < 2:
             continue

@@ -81,19 +81,19 @@ def load_chunk(rows, start, count, block, norms):
     """Move the rows of a chunk into the frame."""
 
 
-def _dense_view(rows, start, end):
+def _dense_view(rows, blocks, start, end):
     n_features = rows.X.shape[1]
-    return rows.blocks[start * n_features : end * n_features].reshape((end - start, n_features))
+    return blocks[start * n_features : end * n_features].reshape((end - start, n_features))
 
 
-def _columns_view(rows, start, end):
+def _columns_view(rows, blocks, start, end):
     n_features = rows.X.shape[1]
-    return rows.blocks[start * n_features : end * n_features].reshape((n_features, end - start))
+    return blocks[start * n_features : end * n_features].reshape((n_features, end - start))
 
 
 @by_type({DenseRows: _dense_view, ColumnRows: _columns_view})
-def view_block(rows, start, end):
-    """The chunk of padded rows start .. end - 1 as it is stored."""
+def view_block(rows, blocks, start, end):
+    """The chunk of padded rows start .. end - 1 as it is stored in a flat array."""
 
 
 @threaded
@@ -114,7 +114,8 @@ def load_rows(
             start = number * width
             end = start + width
             count = min(width, rows.X.shape[0] - start)
-            load_chunk(rows, start, count, view_block(rows, start, end), rows.norms[start:end])
+            block = view_block(rows, rows.blocks, start, end)
+            load_chunk(rows, start, count, block, rows.norms[start:end])
 
 
 def _dense_scores(rows, start, count, model, block, norms, z, column):

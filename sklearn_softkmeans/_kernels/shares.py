@@ -234,21 +234,6 @@ def _add_row(rows, i, block, local, weight, sums):
     """Add a weighted row to the sums of one cluster, in double precision."""
 
 
-def _add_dense_block(rows, block, z, weights, equal, product, sums, mass):
-    # A matrix product in the working precision, 2 n k d operations; chunks add up in double.
-    _add_mass(z, weights, equal, mass)
-    np.dot(z, block, product)
-    _add_product(product, sums)
-    return True
-
-
-def _add_column_block(rows, block, z, weights, equal, product, sums, mass):
-    _add_mass(z, weights, equal, mass)
-    np.dot(z, block.T, product)
-    _add_product(product, sums)
-    return True
-
-
 @kernel
 def _add_mass(z, weights, equal, mass):
     """Multiply responsibilities by the weights of the rows, and add them to the mass."""
@@ -271,22 +256,31 @@ def _add_mass(z, weights, equal, mass):
         mass[j] += total
 
 
+def _dense_product(rows, z, block, product):
+    np.dot(z, block, product)
+
+
+def _column_product(rows, z, block, product):
+    np.dot(z, block.T, product)
+
+
+def _no_product(rows, z, block, product):
+    pass
+
+
+@by_type({DenseRows: _dense_product, ColumnRows: _column_product, SparseRows: _no_product})
+def _multiply(rows, z, block, product):
+    """Sums of all rows of a chunk, in the working precision: 2 n k d operations."""
+
+
 @kernel
-def _add_product(product, sums):
-    for j in range(sums.shape[0]):
+def _add_block(rows, block, z, weights, equal, product, sums, mass):
+    """Add all rows of a dense chunk at once; `equal` if all weights are 1."""
+    _add_mass(z, weights, equal, mass)
+    _multiply(rows, z, block, product)
+    for j in range(sums.shape[0]):  # chunks add up in double precision
         for f in range(sums.shape[1]):
             sums[j, f] += product[j, f]
-
-
-def _add_sparse_block(rows, block, z, weights, equal, product, sums, mass):
-    return False
-
-
-@by_type(
-    {DenseRows: _add_dense_block, ColumnRows: _add_column_block, SparseRows: _add_sparse_block}
-)
-def _add_block(rows, block, z, weights, equal, product, sums, mass):
-    """Add all rows of a chunk at once, where that is possible; `equal` if all weights are 1."""
 
 
 def _stay(rows, n_soft, equal, chunk):
@@ -329,7 +323,9 @@ def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, pr
     if route == GATHERED and _spread_rows(rows, n_soft, equal, chunk):
         route = ALL
     if route == ALL:
-        if not _add_block(rows, block, chunk.z, chunk.weights, equal, product, sums, mass):
+        if product.shape[0] > 0:
+            _add_block(rows, block, chunk.z, chunk.weights, equal, product, sums, mass)
+        else:
             _add_soft_rows(rows, start, count, route, block, chunk, sums, mass)
         return
     if route == GATHERED:

@@ -37,38 +37,22 @@ class Outputs(NamedTuple):
 # ------------------------------------------------------------ what differs for dense and sparse
 
 
-def _dense_block(rows, start, count, block, norms):
+def _dense_block(rows, start, count, buffer, norms):
+    end = start + norms.shape[0]
     if rows.blocks.shape[0] > 0:
-        end = start + norms.shape[0]
-        return view_block(rows, start, end), rows.norms[start:end]
+        return view_block(rows, rows.blocks, start, end), rows.norms[start:end]
+    block = view_block(rows, buffer, 0, norms.shape[0])
     load_chunk(rows, start, count, block, norms)
     return block, norms
 
 
-def _sparse_block(rows, start, count, block, norms):
-    return block, norms
+def _sparse_block(rows, start, count, buffer, norms):
+    return buffer, norms
 
 
 @by_type({DenseRows: _dense_block, ColumnRows: _dense_block, SparseRows: _sparse_block})
-def _block(rows, start, count, block, norms):
+def _block(rows, start, count, buffer, norms):
     """The rows of a chunk in the frame, and their squared norms."""
-
-
-def _new_dense_block(rows, width, real):
-    return np.empty((width, rows.X.shape[1]), real)
-
-
-def _new_column_block(rows, width, real):
-    return np.empty((rows.X.shape[1], width), real)
-
-
-def _no_block(rows, width, real):
-    return np.empty((0, 0), real)
-
-
-@by_type({DenseRows: _new_dense_block, ColumnRows: _new_column_block, SparseRows: _no_block})
-def _new_block(rows, width, real):
-    """A buffer for the rows of a chunk."""
 
 
 # ------------------------------------------------------------------------------------- the pass
@@ -105,7 +89,7 @@ def pass_over_rows(
     total = np.empty(width, double)
     column = np.empty(n_clusters, double)
     candidates = np.empty(n_clusters, np.intp)
-    own_block = _new_block(rows, width, real)
+    buffer = np.empty(n_dense * width * n_features, real)
     own_norms = np.empty(width, real)
     product = np.empty((n_dense * n_clusters, n_features), real)
     support = new_support(listing, width, real)
@@ -118,7 +102,7 @@ def pass_over_rows(
         for number in range(task * n_chunks // tasks.count, (task + 1) * n_chunks // tasks.count):
             start = number * width
             count = width if start + width < n_samples else n_samples - start
-            block, norms = _block(rows, start, count, own_block, own_norms)
+            block, norms = _block(rows, start, count, buffer, own_norms)
             score_chunk(rows, start, count, model, block, norms, chunk.z, column)
             scan_scores(chunk.z, model.bias, chunk.best, chunk.second, chunk.nearest)
             n_soft, all_sure, mean = measure_rows(weights, start, count, norms, model, chunk)

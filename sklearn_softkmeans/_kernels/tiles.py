@@ -103,7 +103,7 @@ def pass_over_tiles(
                 start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
                 w = tiles.offsets[t + 1] - tiles.offsets[t]
                 chunk = _chunk_of(scores, reals, doubles, nearest, soft, k, w)
-                block = view_block(rows, tiles.offsets[t], tiles.offsets[t + 1])
+                block = view_block(rows, rows.blocks, tiles.offsets[t], tiles.offsets[t + 1])
                 own_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
                 # As in `pass_over_rows`: a kernel for both makes all first fits a second slower.
                 score_chunk(rows, start, count, few, block, own_norms, chunk.z, column)
