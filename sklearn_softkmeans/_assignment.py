@@ -114,6 +114,9 @@ class Problem:
         self.spread = spread / self.unit  # in the frame
         self.resident = resident and not self.is_sparse
         self._single = single and not self.is_sparse and X.dtype == np.float32
+        if self._single and sample_weight is not None:  # shares times weights are normal numbers
+            least = sample_weight.min(where=sample_weight > 0.0, initial=np.inf)
+            self._single = least > 1e-20 * self.weight_unit
         self._blocks = {}
         self.given_centers = given_centers
 
@@ -256,7 +259,7 @@ class Problem:
     def sq_distances(self, centers, closest):
         """min(closest, squared distances) to a few centres, in the frame, from differences."""
         result = np.empty((len(centers), self.n_samples))
-        n_tasks = self._n_tasks(1, self.n_samples, len(centers))
+        n_tasks = self._n_tasks(self.n_samples, len(centers))
         centers = np.ascontiguousarray(centers)
         norms = sq_norms(centers)
         kernels().rows.sq_distances_to(n_tasks, self._rows(), centers, norms, closest, result)
@@ -338,9 +341,10 @@ class Problem:
     def _working_precision(self, n_clusters, sigma, precision, radius, by_row):
         """float32 where X has it, it is faster, and its rounding is not expected to matter.
 
-        Maps of alpha > 2 rise steeply from the edge of their support.
+        Maps of alpha > 2 rise steeply from the edge of their support. Centres far beyond the data's
+        scale are rows of hardly any weight, which may be beyond float32 in the frame.
         """
-        enough = self._single and not underflows_in_single(radius, precision)
+        enough = self._single and radius < 1e9 and not underflows_in_single(radius, precision)
         if sigma > 0.0 and enough:
             reach = max(1.5 * radius, self.size / self.unit)
             enough = error_in_single(radius, reach, precision, self.n_features, by_row) <= 1.0
@@ -372,7 +376,7 @@ class Problem:
                 blocks=np.empty(n_chunks * width * self.n_features, dtype),
                 norms=np.empty(n_chunks * width, dtype),
             )
-            n_tasks = self._n_tasks(width, n_chunks, 1)
+            n_tasks = self._n_tasks(n_chunks, 1)
             kernels().distances.load_rows(n_tasks, width, rows)
             self._blocks.clear()  # shared with the same rows under another map
             self._blocks[dtype, width] = rows
@@ -383,7 +387,7 @@ class Problem:
         width = _CHUNK_BYTES // ((self.n_features + n_clusters) * itemsize)
         width = min(max(floor_power_of_two(width), LANES), _MAX_WIDTH)
         width = min(width, -(-self.n_samples // LANES) * LANES)
-        n_tasks = self._n_tasks(width, -(-self.n_samples // width), n_clusters)
+        n_tasks = self._n_tasks(-(-self.n_samples // width), n_clusters)
         return width, self._n_summed(n_tasks, n_clusters) if sums else n_tasks
 
     def _n_summed(self, n_tasks, n_clusters):
@@ -391,7 +395,7 @@ class Problem:
         task_bytes = 8 * n_clusters * (self.n_features + 1)
         return max(1, min(n_tasks, _MAX_TASKS, _MAX_TASK_BYTES // task_bytes))
 
-    def _n_tasks(self, width, n_chunks, n_clusters):
+    def _n_tasks(self, n_chunks, n_clusters):
         if self.n_samples * n_clusters * (self.n_features + 8) < SERIAL_WORK:
             return 1
         return min(n_chunks, _MAX_TASKS)

@@ -27,7 +27,7 @@ def cells_of(problem, centers):
 
 def scatter_along(problem, labels, directions, means):
     """Sum of w (x - m) (x - m).v over the rows x of each cluster, of mean m and direction v."""
-    n_tasks = problem._n_summed(problem._n_tasks(1, problem.n_samples, 1), len(means))
+    n_tasks = problem._n_summed(problem._n_tasks(problem.n_samples, 1), len(means))
     sums, totals = np.zeros((n_tasks, *means.shape)), np.zeros((n_tasks, len(means)))
     shifts = np.einsum("ij,ij->i", directions, means)
     arguments = problem._read_only_weights, labels, directions, shifts, sums, totals

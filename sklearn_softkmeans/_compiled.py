@@ -11,7 +11,7 @@ def one_blas_thread():
 
 @cache
 def kernels():
-    """Its modules, and what is said to threads."""
+    """The kernel modules, and the contexts that limit threads."""
     from ._jit import one_thread, single_threaded_blas
     from ._kernels import distances, rows, shares, simplex, steps, tiles
 

@@ -6,7 +6,7 @@ A kernel is a plain Python function; the decorators below say how it is compiled
 ``exact``     the same, with strict floating point (for tricks that reassociation would undo);
 ``by_type``   one name for several kernels, chosen by the type of the first argument;
 ``entry``     called from Python, cached on disk;
-``threaded``  an ``entry`` whose tasks are shared between threads.
+``threaded``  an ``entry`` whose tasks are shared between threads: it asks for them by ``take``.
 
 Threads are Python's own: compiled code releases the GIL, so that ``prange`` would gain nothing, and
 it would cost a second and longer compilation, one of numba's threading layers (one of them aborts
@@ -20,7 +20,7 @@ import hashlib
 import os
 import threading
 import types
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import resources
 from typing import NamedTuple
@@ -262,22 +262,56 @@ class threaded:
             self.kernel(Tasks(np.zeros(2, np.int64), 0, n_tasks), *args)
             return
         claims = np.array([i * n_tasks // n_threads for i in range(n_threads)] + [0], np.int64)
-        others = []
+        helpers = []
         try:
             for own in range(1, n_threads):
-                others.append(_submit(self.kernel, Tasks(claims, own, n_tasks), *args))
+                helpers.append(_Helper(self.kernel, Tasks(claims, own, n_tasks), *args))
+                _submit(helpers[-1])
             self.kernel(Tasks(claims, 0, n_tasks), *args)
         except BaseException:
             claims[:-1] = n_tasks  # nothing else is begun
             raise
         finally:
-            # Who has not begun would find nothing left to do.
-            others = [other for other in others if not other.cancel()]
+            for helper in helpers:
+                helper.dismiss()
             if claims[-1] < n_tasks:
-                wait(others)
-        if claims[-1] < n_tasks:
-            for other in others:
-                other.result()
+                for helper in helpers:
+                    helper.wait()
+        for helper in helpers:
+            if helper.error is not None:
+                raise helper.error
+
+
+class _Helper:
+    """A call of a kernel in another thread, which may come to nothing: the caller does not need it.
+
+    It lets go of its arguments when it is dismissed, since the thread may never come to ask for it.
+    """
+
+    def __init__(self, kernel, *args):
+        self.error = None
+        self._call = kernel, args
+        self._at_work = threading.Lock()
+
+    def __call__(self):
+        with self._at_work:
+            call = self._call
+            if call is None:
+                return
+            kernel, args = call
+            try:
+                kernel(*args)
+            except BaseException as error:  # raised by the caller
+                self.error = error
+
+    def dismiss(self):
+        """Do not begin, if that has not happened."""
+        self._call = None
+
+    def wait(self):
+        """Until it has ended, if it has begun."""
+        with self._at_work:
+            pass
 
 
 # ---------------------------------------------------------------------------------- threads
@@ -325,20 +359,17 @@ def _n_threads():
     return numba.config.NUMBA_NUM_THREADS
 
 
-def _submit(kernel, *args):
-    """Run a kernel in the pool that all callers share, or here if that is closed."""
+def _submit(helper):
+    """Offer a helper to the pool that all callers share."""
     global _pool
     with _lock:
         if _pool is None:
             size = max(numba.config.NUMBA_NUM_THREADS - 1, 1)
             _pool = ThreadPoolExecutor(size, thread_name_prefix="sklearn_softkmeans")
         try:
-            return _pool.submit(kernel, *args)
-        except RuntimeError:  # the interpreter is shutting down
+            _pool.submit(helper)
+        except RuntimeError:  # the interpreter is shutting down, or the system has no more threads
             pass
-    done = Future()
-    done.set_result(kernel(*args))
-    return done
 
 
 @functools.cache

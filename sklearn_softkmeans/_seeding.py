@@ -72,6 +72,7 @@ def _draw(cumulated, uniform):
     return np.minimum(np.searchsorted(cumulated, uniform * total, side="right"), last)
 
 
+@np.errstate(over="ignore")  # an error of the pass that follows
 def _kmeans_plusplus(problem, n_clusters, order, random_state):
     """Greedy k-means++ (Arthur & Vassilvitskii 2007): of a few candidates, take the best."""
     n_trials = 2 + int(np.log(n_clusters))

@@ -37,7 +37,7 @@ def tiled(problem, centers):
     n_clusters = len(centers)
     weights = problem.sample_weight
     # Rows without weight may lie anywhere, and count for nothing.
-    ids = np.arange(problem.n_samples) if weights is None else np.flatnonzero(weights > 0.0)
+    ids = np.arange(problem.n_samples) if weights is None else np.flatnonzero(problem.weights)
     too_few = n_clusters < _FEW_CLUSTERS or len(ids) < max(
         _FEW_PAIRS // n_clusters, _FEW_ROWS * n_clusters
     )
@@ -56,6 +56,7 @@ class TiledProblem(Problem):
         if len(ids) < problem.n_samples:
             some = Problem(problem.X[ids], **problem.frame)
         cells = cells_of(some, centers)
+        some._blocks.clear()  # the tiles have their own copy of the rows
         middles = cells.sums / np.where(cells.mass > 0.0, cells.mass, 1.0)[:, None]
         distances = _distances_from(middles, cells.labels, some)
         order = _order(cells.labels, distances)
@@ -68,7 +69,9 @@ class TiledProblem(Problem):
         )
         self.weight_unit = problem.weight_unit
         self.worthwhile = True  # until a pass finds otherwise
-        self._work = np.inf  # operations of the last pass
+        # Operations of the last pass. So sums are grouped by what went before, the same for any
+        # number of threads.
+        self._work = np.inf
         self._tile_blocks = {}
         starts, groups = _split(np.bincount(cells.labels, minlength=len(centers)))
         self._tiles = kernels().tiles.Tiles(
@@ -112,9 +115,12 @@ class TiledProblem(Problem):
             starts, offsets = self._tiles.starts, self._tiles.offsets
             blocks = np.zeros((offsets[-1], self.n_features), dtype)
             places = np.arange(self.n_samples) + np.repeat((offsets - starts)[:-1], np.diff(starts))
+            norms = np.zeros(offsets[-1], dtype)
             for part in blocks_of(self.n_samples):
-                blocks[places[part]] = self.rows_in_frame(part)
-            norms = np.einsum("ij,ij->i", blocks, blocks)
+                with np.errstate(over="ignore"):  # as in `load_chunk`: the norm tells
+                    rows = self.rows_in_frame(part).astype(dtype)
+                norms[places[part]] = sq_norms(rows)
+                blocks[places[part]] = np.where(np.abs(rows) < np.inf, rows, 0.0)
             if self._row_kind is kernels().rows.ColumnRows:
                 for start, end in pairwise(offsets):
                     blocks[start:end] = blocks[start:end].T.reshape(-1, self.n_features)
@@ -149,13 +155,13 @@ def _moments(problem, starts):
     n_tiles = len(starts) - 1
     means, inertia = np.empty((n_tiles, problem.n_features)), np.empty(n_tiles)
     mass = np.add.reduceat(problem.weights, starts[:-1])
-    counted = np.where(mass > 0.0, mass, 1.0)  # weights may underflow beside others
     for part in blocks_of(n_tiles, 16):
         first, end = starts[part.start], starts[part.stop]
         rows, weights = problem.rows_in_frame(slice(first, end)), problem.weights[first:end, None]
         places = starts[part] - first
-        with np.errstate(over="ignore", invalid="ignore"):  # an error where it is used
-            means[part] = np.add.reduceat(rows * weights, places) / counted[part, None]
+        # What is not finite is an error if it is used; weights may underflow beside others.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            means[part] = np.add.reduceat(rows * weights, places) / mass[part, None]
             rows -= np.repeat(means[part], np.diff(places, append=end - first), axis=0)
             inertia[part] = np.add.reduceat((rows * rows * weights).sum(axis=1), places)
     return {"means": means, "mass": mass, "inertia": inertia}

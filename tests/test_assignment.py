@@ -229,7 +229,7 @@ def test_either_precision_gives_the_results_of_float64(sigma, alpha, little_work
 def layouts(rows, weight=None, resident=False):
     problem = make_problem(rows, weight=weight, resident=resident)
     return [
-        (*problem._layout(k, itemsize, sums), problem._n_tasks(1, len(rows), k))
+        (*problem._layout(k, itemsize, sums), problem._n_tasks(len(rows), k))
         for k in (1, 7, 300)
         for itemsize in (4, 8)
         for sums in (False, True)
@@ -262,8 +262,8 @@ def test_few_rows_make_a_small_chunk(n_samples, width):
 
 
 def test_little_work_is_one_task():
-    assert make_problem(X)._n_tasks(1, 150, 4) == 1
-    assert make_problem(np.zeros((10**6, 2)), weight=None)._n_tasks(512, 1954, 8) == 64
+    assert make_problem(X)._n_tasks(150, 4) == 1
+    assert make_problem(np.zeros((10**6, 2)), weight=None)._n_tasks(1954, 8) == 64
 
 
 @containers

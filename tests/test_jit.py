@@ -6,8 +6,10 @@ import os
 import shutil
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numba
@@ -362,25 +364,77 @@ def test_an_exception_in_any_task_surfaces(failing, n_threads):
 def test_a_thread_that_is_done_takes_tasks_of_the_others(monkeypatch):
     """Here no other thread begins at all."""
     monkeypatch.setattr(_jit, "_n_threads", lambda: 3)
-    monkeypatch.setattr(_jit, "_submit", lambda kernel, *args: Future())
+    monkeypatch.setattr(_jit, "_submit", lambda helper: None)
     counts = np.zeros(10, dtype=np.int64)
     count_tasks(10, counts, -1)
     np.testing.assert_array_equal(counts, 10)
 
 
-def test_threads_with_other_work_delay_nobody(monkeypatch):
+def test_threads_with_other_work_delay_nobody_and_keep_nothing(monkeypatch):
     monkeypatch.setattr(_jit, "_n_threads", lambda: 3)
     busy = threading.Event()
-    counts = np.zeros(10, dtype=np.int64)
+    counts, others = np.zeros(10, dtype=np.int64), np.zeros(10, dtype=np.int64)
     with ThreadPoolExecutor(1) as pool:
         monkeypatch.setattr(_jit, "_pool", pool)
-        other_work = pool.submit(busy.wait, 5)
-        count_tasks(10, counts, -1)
-        np.testing.assert_array_equal(counts, 10)
-        with pytest.raises(ValueError, match="the task failed"):
-            count_tasks(10, counts, 0)
-        assert not other_work.done()
-        busy.set()
+        other_work = pool.submit(busy.wait)
+        try:
+            count_tasks(10, counts, -1)
+            np.testing.assert_array_equal(counts, 10)
+            with pytest.raises(ValueError, match="the task failed"):
+                count_tasks(10, others, 0)
+            assert not other_work.done()
+            alive = weakref.ref(counts)
+            del counts
+            assert alive() is None
+        finally:
+            busy.set()
+
+
+def test_a_thread_that_cannot_be_started_is_not_needed(monkeypatch):
+    """The pool puts the job in its queue before it fails, and another thread may come to it."""
+    monkeypatch.setattr(_jit, "_n_threads", lambda: 2)
+    jobs = []
+
+    def submit(job):
+        jobs.append(job)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_jit, "_pool", SimpleNamespace(submit=submit))
+    counts = np.zeros(10, dtype=np.int64)
+    count_tasks(10, counts, -1)
+    assert len(jobs) == 1
+    jobs[0]()
+    np.testing.assert_array_equal(counts, 10)
+
+
+def _take_all(tasks, counts):
+    n_done = 0
+    while True:
+        task = _jit.take(tasks, n_done)
+        if task < 0:
+            break
+        n_done = 1
+        counts[task] += 1
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="Python code is not atomic")
+def test_threads_in_a_race_for_tasks_take_each_of_them_once():
+    take_all = _jit.entry(_take_all)
+    barrier = threading.Barrier(3)
+    n_tasks = 300_000
+
+    def race(claims, own, counts):
+        barrier.wait()
+        take_all(_jit.Tasks(claims, own, n_tasks), counts)
+
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(5):
+            # Of three slices nothing is left but the first, which all threads turn to.
+            claims = np.array([0, 2 * n_tasks // 3, n_tasks, 0])
+            counts = np.zeros(n_tasks, dtype=np.int64)
+            list(pool.map(race, [claims] * 3, range(3), [counts] * 3))
+            np.testing.assert_array_equal(counts, np.arange(n_tasks) < n_tasks // 3)
+            assert claims[-1] == n_tasks // 3
 
 
 class _SlowKernel:

@@ -149,21 +149,40 @@ def check_all(case, sigma):
 # -------------------------------------------------------------------- against definitions
 
 
-@pytest.mark.parametrize("alpha, sigma", [(1.0, 0.22), (1.5, 0.75)])
-def test_rows_of_small_weight_count_in_single_precision(alpha, sigma):
-    """Weights that float32 does not have, in chunks where some of the others are soft."""
+@pytest.mark.parametrize("small", [1e-46, 1e-19])
+@pytest.mark.parametrize("alpha, sigma", [(1.0, 0.22), (1.0, 0.5), (1.5, 0.75), (1.5, 1.2)])
+def test_rows_of_small_weight_count_in_single_precision(alpha, sigma, small):
+    """Some of them are weights that float32 does not have."""
     random = np.random.RandomState(0)
     centers = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 4.0]])
     labels = np.arange(600) % 3
     X = (centers[labels] + 0.25 * random.normal(size=(600, 2))).astype(np.float32)
-    weight = np.where(labels == 2, 1e-46, 1.0)
+    weight = np.where(labels == 2, small, 1.0)
     problem = Problem(X, weight, alpha=alpha, origin=np.zeros(2), size=1.0, resident=True)
     inside, sigma = problem.into_frame(centers), sigma / problem.unit
-    assert problem._model(inside, sigma, {}).bias.dtype == np.float32
-    largest = problem.responsibilities(inside, sigma).max(axis=1)
-    assert 0.0 < (largest < 1.0 - 1e-7).mean() < 0.25
+    in_single = problem._model(inside, sigma, {}).bias.dtype == np.float32
+    assert in_single == (small > 1e-20)
+    resp = problem.responsibilities(inside, sigma)
+    assert (resp.max(axis=1) < 1.0 - 1e-7).any()
     mass = problem.statistics(inside, sigma).mass * problem.weight_unit
-    assert mass[2] == pytest.approx(200 * 1e-46, rel=1e-5, abs=0.0)
+    expected = weight @ resp.astype(np.float64)
+    np.testing.assert_allclose(mass, expected, rtol=1e-5)
+
+
+def test_a_far_centre_has_its_small_mass_in_single_precision():
+    """Where entmax is nearly softmax: without any mass the centre would be moved."""
+    X = np.linspace(0.3, 0.7, 600, dtype=np.float32)[:, None]
+    centers = np.array([[0.0], [1.0], [9.4]])
+    single, double = (
+        Problem(rows, alpha=1.01, origin=np.zeros(1), size=1.0, resident=True)
+        for rows in (X, X.astype(np.float64))
+    )
+    inside, sigma = single.into_frame(centers), 1.0 / single.unit
+    assert single._model(inside, sigma, {}).bias.dtype == np.float32
+    found, expected = (problem.statistics(inside, sigma) for problem in (single, double))
+    assert 0.0 < expected.mass[2] < 1e-18
+    np.testing.assert_allclose(found.mass, expected.mass, rtol=1e-3)
+    np.testing.assert_allclose(found.sums, expected.sums, rtol=1e-3)
 
 
 @kinds

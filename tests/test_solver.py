@@ -326,6 +326,30 @@ def test_an_extrapolation_beyond_the_data_is_not_tried(factor, proposed):
         assert bound == np.inf
 
 
+def test_extrapolation_is_that_of_the_last_differences_however_many_there_were():
+    random = np.random.RandomState(0)
+    shape = (4, 3)
+    factors, mass = random.uniform(0.6, 0.9, shape), random.uniform(1.0, 2.0, 4)
+    anderson = _Anderson(SimpleNamespace(spread=10.0, dtype=np.float64), shape, np.inf)
+    statistics = SimpleNamespace(objective=1.0, inertia=2.0, mass=mass)
+    centers = random.normal(size=shape)
+    plains, shifts = [], []
+    for n_steps in range(1, 13):
+        plain = factors * centers
+        found, _ = anderson.propose(centers, plain, statistics, [0.8, 0.8])
+        plains.append(plain)
+        shifts.append(plain - centers)
+        if n_steps > 1:
+            differences = np.diff(shifts, axis=0)[-5:].reshape(-1, 12)
+            weighted = differences * np.repeat(mass, 3)
+            gram = weighted @ differences.T
+            gram += 1e-10 * gram.trace() * np.eye(len(gram))
+            part = np.linalg.solve(gram, weighted @ shifts[-1].ravel())
+            expected = plain.ravel() - part @ np.diff(plains, axis=0)[-5:].reshape(-1, 12)
+            np.testing.assert_allclose(found.ravel(), expected, rtol=0, atol=1e-7)
+        centers = plain + 0.01 * random.normal(size=shape)
+
+
 def test_discarded_centres_are_reported_as_such():
     problem, start, sigma, _ = run(1.0, 1.0, tol=1e-6)
     rugged = Rugged(problem, [start])

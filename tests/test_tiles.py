@@ -268,6 +268,43 @@ def test_a_fit_with_tiles_is_the_fit_without(sigma, weighted, alpha, request):
     assert fitted.n_iter_ == expected[3]
 
 
+@pytest.mark.parametrize("sigma", ["auto", 0.0])
+def test_a_row_of_hardly_any_weight_may_lie_beyond_single_precision(sigma, always):
+    rows = (1e-30 * X).astype(np.float32)
+    rows[5] = 1e15
+    weights = np.ones(len(X))
+    weights[5] = 1e-100
+    fits = [
+        fit_quietly(model(1.0, 40, sigma=sigma, init=1e-30 * START, copy_x=copy_x), rows, weights)
+        for copy_x in (True, False)
+    ]
+    scale = 1e-30 * np.abs(X).max()
+    centers = [fitted.cluster_centers_ for fitted in fits]
+    np.testing.assert_allclose(centers[0], centers[1], rtol=0, atol=1e-3 * scale)
+    assert fits[0].inertia_ == pytest.approx(fits[1].inertia_, rel=1e-3, abs=0.0)
+
+
+def test_blocks_in_single_precision_are_finite_and_norms_tell():
+    _, grouped, _ = both(1.0, X.astype(np.float32))
+    grouped.X[7] = 1e38
+    grouped.unit *= 1e-3
+    rows = grouped._rows_in_tiles(np.dtype(np.float32))
+    assert np.isfinite(rows.blocks).all()
+    assert np.isinf(rows.norms).sum() == 1
+
+
+def test_rows_whose_weight_underflows_beside_others_may_lie_anywhere(always):
+    rows = X.copy()
+    rows[4::8] = 1e200
+    weights = np.full(len(X), 1e290)
+    weights[4::8] = 1e-300
+    for sigma in ("auto", 0.0):
+        estimator = model(1.5, 40, sigma=sigma, init=START)
+        fitted = fit_quietly(estimator, rows, weights)
+        rest = fit_quietly(estimator, np.delete(rows, np.s_[4::8], axis=0), 1e290 * np.ones(2625))
+        assert fitted.inertia_ == pytest.approx(rest.inertia_, rel=1e-9)
+
+
 def test_an_empty_cluster_is_relocated(always):
     start = np.vstack([START[:39], [[1e3, 1e3, 1e3]]])
     fitted = fit_quietly(model(1.5, 40, sigma=0.1, init=start), X)

@@ -66,14 +66,14 @@ def _load_columns(rows, start, count, block, norms):
     zero = block.dtype.type(0.0)
     for i in range(norms.shape[0]):
         norms[i] = zero
-    for f in range(block.shape[0]):
+    for f in range(block.shape[1]):
         origin = rows.origin[f]
         for i in range(count):
             x = block.dtype.type((X[start + i, f] - origin) * scale)
-            block[f, i] = x if abs(x) < np.inf else zero
+            block[i, f] = x if abs(x) < np.inf else zero
             norms[i] += x * x
         for i in range(count, norms.shape[0]):
-            block[f, i] = zero
+            block[i, f] = zero
 
 
 @by_type({DenseRows: _load_dense, ColumnRows: _load_columns})
@@ -88,12 +88,12 @@ def _dense_view(rows, blocks, start, end):
 
 def _columns_view(rows, blocks, start, end):
     n_features = rows.X.shape[1]
-    return blocks[start * n_features : end * n_features].reshape((n_features, end - start))
+    return blocks[start * n_features : end * n_features].reshape((n_features, end - start)).T
 
 
 @by_type({DenseRows: _dense_view, ColumnRows: _columns_view})
 def view_block(rows, blocks, start, end):
-    """The chunk of padded rows start .. end - 1 as it is stored in a flat array."""
+    """The padded rows start .. end - 1 of a flat array, which has chunks by rows or by columns."""
 
 
 @threaded
@@ -123,10 +123,6 @@ def _dense_scores(rows, start, count, model, block, norms, z, column):
     np.dot(model.factors, block.T, z)
 
 
-def _column_scores(rows, start, count, model, block, norms, z, column):
-    np.dot(model.factors, block, z)
-
-
 def _sparse_scores(rows, start, count, model, block, norms, z, column):
     # 2 nnz k operations, contiguous in the clusters; then one strided write of each score.
     data, indices, indptr, scale = rows.data, rows.indices, rows.indptr, rows.scale
@@ -148,7 +144,7 @@ def _sparse_scores(rows, start, count, model, block, norms, z, column):
             z[j, i] = column[j]
 
 
-@by_type({DenseRows: _dense_scores, ColumnRows: _column_scores, SparseRows: _sparse_scores})
+@by_type({DenseRows: _dense_scores, ColumnRows: _dense_scores, SparseRows: _sparse_scores})
 def score_chunk(
     rows,  # IN
     start,  # IN   first row of the chunk

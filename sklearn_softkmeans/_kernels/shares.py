@@ -217,11 +217,6 @@ def _add_dense_row(rows, i, block, local, weight, sums):
         sums[f] += weight * block[local, f]
 
 
-def _add_column_row(rows, i, block, local, weight, sums):
-    for f in range(sums.shape[0]):
-        sums[f] += weight * block[f, local]
-
-
 def _add_sparse_row(rows, i, block, local, weight, sums):
     data, indices, scale = rows.data, rows.indices, rows.scale
     if weight > 0.0:
@@ -229,7 +224,7 @@ def _add_sparse_row(rows, i, block, local, weight, sums):
             sums[indices[p]] += weight * (data[p] * scale)
 
 
-@by_type({DenseRows: _add_dense_row, ColumnRows: _add_column_row, SparseRows: _add_sparse_row})
+@by_type({DenseRows: _add_dense_row, ColumnRows: _add_dense_row, SparseRows: _add_sparse_row})
 def _add_row(rows, i, block, local, weight, sums):
     """Add a weighted row to the sums of one cluster, in double precision."""
 
@@ -239,8 +234,9 @@ def _add_mass(z, weights, equal, mass):
     """Multiply responsibilities by the weights of the rows, and add them to the mass."""
     n_clusters, width = z.shape
     zero = z.dtype.type(0.0)
-    # Products of smaller shares may be subnormal, with which processors take their time.
-    least = z.dtype.type(1e-19 if z.itemsize == 4 else 1e-150)
+    # Products of smaller shares may be subnormal, with which processors take their time. They are
+    # near enough to the smallest numbers that there are.
+    least = z.dtype.type(1e-30 if z.itemsize == 4 else 1e-290)
     for j in range(n_clusters):
         total = 0.0
         for i in range(width):
@@ -260,15 +256,11 @@ def _dense_product(rows, z, block, product):
     np.dot(z, block, product)
 
 
-def _column_product(rows, z, block, product):
-    np.dot(z, block.T, product)
-
-
 def _no_product(rows, z, block, product):
     pass
 
 
-@by_type({DenseRows: _dense_product, ColumnRows: _column_product, SparseRows: _no_product})
+@by_type({DenseRows: _dense_product, ColumnRows: _dense_product, SparseRows: _no_product})
 def _multiply(rows, z, block, product):
     """Sums of all rows of a chunk, in the working precision: 2 n k d operations."""
 
@@ -283,17 +275,17 @@ def _add_block(rows, block, z, weights, equal, product, sums, mass):
             sums[j, f] += product[j, f]
 
 
-def _stay(rows, n_soft, equal, chunk):
+def _stay(rows, n_soft, chunk):
     return False
 
 
-def _spread_columns(rows, n_soft, equal, chunk):
+def _spread_columns(rows, n_soft, chunk):
     z, nearest, soft = chunk.z, chunk.nearest, chunk.soft
     n_bytes = z.shape[0] * z.itemsize
     if n_bytes > 2 * _FEW_BYTES or (n_soft == 0 and n_bytes > _FEW_BYTES):
         return False
-    # In single precision rows of small weight would be lost, and sums of hard rows alone inexact.
-    if z.itemsize < 8 and (n_soft == 0 or not equal):
+    # Sums of hard rows alone are exact, as they would not be in single precision.
+    if z.itemsize < 8 and n_soft == 0:
         return False
     zero, one = z.dtype.type(0.0), z.dtype.type(1.0)
     for s in range(n_soft):
@@ -309,7 +301,7 @@ def _spread_columns(rows, n_soft, equal, chunk):
 
 
 @by_type({DenseRows: _stay, ColumnRows: _spread_columns, SparseRows: _stay})
-def _spread_rows(rows, n_soft, equal, chunk):
+def _spread_rows(rows, n_soft, chunk):
     """Make columns of all rows again, if to add all at once costs less than hard ones one by one.
 
     The mapped columns move back to their rows, and hard rows get the whole share of their clusters.
@@ -320,7 +312,7 @@ def _spread_rows(rows, n_soft, equal, chunk):
 @kernel
 def add_rows(rows, start, count, n_soft, route, equal, block, chunk, support, product, sums, mass):
     """Add the rows of a chunk to the sums and the mass of their clusters."""
-    if route == GATHERED and _spread_rows(rows, n_soft, equal, chunk):
+    if route == GATHERED and _spread_rows(rows, n_soft, chunk):
         route = ALL
     if route == ALL:
         if product.shape[0] > 0:

@@ -31,7 +31,7 @@ class Outputs(NamedTuple):
     gaps: np.ndarray  # (n_samples,) d_(2)^2 - d_(1)^2, or -1 where the row is mapped as a soft one
     sums: np.ndarray  # (n_tasks, n_clusters, n_features) weighted sums of rows in the frame
     mass: np.ndarray  # (n_tasks, n_clusters) sums of weighted responsibilities
-    totals: np.ndarray  # (n_tasks, 3) objective, inertia, number of rows that overflow
+    totals: np.ndarray  # (n_tasks, 3) objective, inertia, above 0 where one overflows
 
 
 # ------------------------------------------------------------ what differs for dense and sparse

@@ -187,6 +187,8 @@ def _filter_near(limit, sq_distances, n_near, near, kept):
 def _add_tile(tiles, t, point, sums, mass, s, totals):
     """Add rows that all belong to one centre; distances go by way of their mean."""
     own_mass = tiles.mass[t]
+    if own_mass == 0.0:  # its rows may lie anywhere
+        return
     sq_distance = 0.0
     for f in range(point.shape[0]):
         mean = tiles.means[t, f]

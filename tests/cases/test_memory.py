@@ -78,7 +78,7 @@ def test_rows_are_not_copied_where_that_is_not_allowed(container, dtype, make):
     X = container(np.random.RandomState(0).normal(size=(20_000, 100)).astype(dtype))
     size = 20_000 * 100 * np.dtype(dtype).itemsize
     model = make(3, sigma=3.0, init="random", n_init=1, max_iter=3, random_state=0, copy_x=False)
-    fit_quietly(model, X).score(X)  # loads what is compiled
+    fit_quietly(model, X + 1.0 if isinstance(X, np.ndarray) else 2.0 * X).score(X)  # compiles
     assert traced_peak(lambda: fit_quietly(model, X)) < 0.5 * size
     for method in (model.predict, model.score):
         assert traced_peak(lambda method=method: method(X)) < 0.5 * size
@@ -90,3 +90,13 @@ def test_one_copy_at_most_where_it_is_allowed(make):
     model = make(3, sigma=3.0, init="random", n_init=1, max_iter=3, random_state=0)
     fit_quietly(model, X[:100])
     assert traced_peak(lambda: fit_quietly(model, X)) < 1.5 * X.nbytes
+
+
+@every
+def test_two_copies_at_most_where_rows_lie_in_tiles(make):
+    random = np.random.RandomState(0)
+    middles = 100.0 * random.normal(size=(64, 50))
+    X = np.repeat(middles, 300, axis=0) + random.normal(size=(19_200, 50))
+    model = make(64, init=middles, max_iter=3)
+    assert fit_quietly(model, X).n_iter_ > 1
+    assert traced_peak(lambda: fit_quietly(model, X)) < 2.75 * X.nbytes
