@@ -30,8 +30,9 @@ from ._ranges import (
     unit_of_weights,
 )
 
-# Rows in a chunk: the chunk and its scores together take about 256 KiB, half of a small L2 cache.
-_CHUNK_BYTES = 2**18
+# What the rows of a chunk and their scores may take, each at most half of a usual L2 cache.
+_ROW_BYTES = 2**18
+_SCORE_BYTES = 2**20
 _MAX_WIDTH = 512
 LANES = 32  # every row is computed in a full vector, so that equal rows give equal bits
 
@@ -384,7 +385,7 @@ class Problem:
 
     def _layout(self, n_clusters, itemsize, sums):
         """Rows in a chunk and number of tasks; they depend on nothing but shapes."""
-        width = _CHUNK_BYTES // ((self.n_features + n_clusters) * itemsize)
+        width = min(_ROW_BYTES // self.n_features, _SCORE_BYTES // n_clusters) // itemsize
         width = min(max(floor_power_of_two(width), LANES), _MAX_WIDTH)
         width = min(width, -(-self.n_samples // LANES) * LANES)
         n_tasks = self._n_tasks(-(-self.n_samples // width), n_clusters)

@@ -118,9 +118,27 @@ def load_rows(
             load_chunk(rows, start, count, block, rows.norms[start:end])
 
 
+# Multiplications up to which OpenBLAS takes the matrices as they are, without copying them first.
+_SMALL_PRODUCT = 1_000_000
+
+
+@kernel
+def multiply_in_parts(first, second, product):
+    """Matrix product of C-contiguous arrays, so many lines at a time as are a small product."""
+    n_lines = first.shape[0]
+    n_parts = 1 + first.size * second.shape[1] // _SMALL_PRODUCT
+    for part in range(n_parts):
+        start, end = part * n_lines // n_parts, (part + 1) * n_lines // n_parts
+        np.dot(first[start:end], second, product[start:end])
+
+
 def _dense_scores(rows, start, count, model, block, norms, z, column):
     # 2 n k d operations in BLAS, on rows that are in the frame.
     np.dot(model.factors, block.T, z)
+
+
+def _column_scores(rows, start, count, model, block, norms, z, column):
+    multiply_in_parts(model.factors, block.T, z)
 
 
 def _sparse_scores(rows, start, count, model, block, norms, z, column):
@@ -144,7 +162,7 @@ def _sparse_scores(rows, start, count, model, block, norms, z, column):
             z[j, i] = column[j]
 
 
-@by_type({DenseRows: _dense_scores, ColumnRows: _dense_scores, SparseRows: _sparse_scores})
+@by_type({DenseRows: _dense_scores, ColumnRows: _column_scores, SparseRows: _sparse_scores})
 def score_chunk(
     rows,  # IN
     start,  # IN   first row of the chunk

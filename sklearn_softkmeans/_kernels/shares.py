@@ -12,6 +12,7 @@ import numpy as np
 
 from .._jit import by_type, kernel
 from .chunks import is_clear
+from .distances import multiply_in_parts
 from .rows import ColumnRows, DenseRows, SparseRows
 from .simplex import project_chunk
 
@@ -253,6 +254,10 @@ def _add_mass(z, weights, equal, mass):
 
 
 def _dense_product(rows, z, block, product):
+    multiply_in_parts(z, block, product)
+
+
+def _column_product(rows, z, block, product):
     np.dot(z, block, product)
 
 
@@ -260,7 +265,7 @@ def _no_product(rows, z, block, product):
     pass
 
 
-@by_type({DenseRows: _dense_product, ColumnRows: _dense_product, SparseRows: _no_product})
+@by_type({DenseRows: _dense_product, ColumnRows: _column_product, SparseRows: _no_product})
 def _multiply(rows, z, block, product):
     """Sums of all rows of a chunk, in the working precision: 2 n k d operations."""
 
