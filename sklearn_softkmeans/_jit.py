@@ -277,9 +277,8 @@ class threaded:
             if claims[-1] < n_tasks:
                 for helper in helpers:
                     helper.wait()
-        for helper in helpers:
-            if helper.error is not None:
-                raise helper.error
+        if claims[-1] < n_tasks:  # a task failed
+            raise next(helper.error for helper in helpers if helper.error is not None)
 
 
 class _Helper:

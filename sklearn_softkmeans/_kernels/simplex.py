@@ -378,6 +378,10 @@ def project_rows(
                         responsibilities[start + i, j] = z[j, i]
 
 
+_LANES = 16  # of a vector
+_PART = 256  # scores that are added up in the working precision
+
+
 def _softmax_long_rows(projection, scores, responsibilities, lanes, faults):
     # 3 passes over each row, which stays in cache: vectorised without moving it into a column.
     n_clusters = scores.shape[1]
@@ -387,22 +391,22 @@ def _softmax_long_rows(projection, scores, responsibilities, lanes, faults):
         for j in range(n_clusters):
             numbers += scores[i, j] < np.inf
         # One largest score is a chain of comparisons; those of several lanes are not.
-        for lane in range(_SQUARE):
+        for lane in range(_LANES):
             lanes[lane] = lowest
-        for start in range(0, n_clusters - _SQUARE + 1, _SQUARE):
-            for lane in range(_SQUARE):
+        for start in range(0, n_clusters - _LANES + 1, _LANES):
+            for lane in range(_LANES):
                 lanes[lane] = max(lanes[lane], scores[i, start + lane])
-        for j in range(n_clusters // _SQUARE * _SQUARE, n_clusters):
+        for j in range(n_clusters // _LANES * _LANES, n_clusters):
             lanes[0] = max(lanes[0], scores[i, j])
         peak = lowest
-        for lane in range(_SQUARE):
+        for lane in range(_LANES):
             peak = max(peak, lanes[lane])
         faults[0] += n_clusters - numbers
         faults[1] += not peak > lowest
         total = 0.0
-        for start in range(0, n_clusters, _WIDTH):
+        for start in range(0, n_clusters, _PART):
             partial = zero
-            for j in range(start, min(start + _WIDTH, n_clusters)):
+            for j in range(start, min(start + _PART, n_clusters)):
                 p = exp(scores[i, j] - peak)
                 responsibilities[i, j] = p
                 partial += p
