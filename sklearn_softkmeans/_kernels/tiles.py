@@ -93,18 +93,16 @@ def pass_over_tiles(
                 limit = _limit(tiles.radii[t], closest, model)
                 k = _filter_near(limit, sq_distances, n_near, near, kept)
                 if k == 1:
-                    s = kept[0]
-                    point, totals = model.points[near[s]], outputs.totals[task]
-                    _add_tile(tiles, t, point, near_sums, near_mass, s, totals)
+                    point, totals = model.points[near[kept[0]]], outputs.totals[task]
+                    _add_tile(tiles, t, point, near_sums, near_mass, kept[0], totals)
                     continue
                 centers = points[:k], norms[:k], factors[:k], bias[:k]
                 few = Model(*(centers + model[4:]))
                 _gather_centers(near, kept, model, few, sums, mass)
                 start, count = tiles.starts[t], tiles.starts[t + 1] - tiles.starts[t]
-                w = tiles.offsets[t + 1] - tiles.offsets[t]
-                chunk = _chunk_of(scores, reals, doubles, nearest, soft, k, w)
-                block = view_block(rows, rows.blocks, tiles.offsets[t], tiles.offsets[t + 1])
-                own_norms = rows.norms[tiles.offsets[t] : tiles.offsets[t + 1]]
+                first, end = tiles.offsets[t], tiles.offsets[t + 1]
+                chunk = _chunk_of(scores, reals, doubles, nearest, soft, k, end - first)
+                block, own_norms = view_block(rows, rows.blocks, first, end), rows.norms[first:end]
                 # As in `pass_over_rows`: a kernel for both makes all first fits a second slower.
                 score_chunk(rows, start, count, few, block, own_norms, chunk.z, column)
                 scan_scores(chunk.z, few.bias, chunk.best, chunk.second, chunk.nearest)
@@ -115,11 +113,11 @@ def pass_over_tiles(
                     unlisted, count, n_soft, few, projection, chunk, reals, doubles[4]
                 )
                 write_rows(start, count, n_soft, route, model.precision, chunk, outputs, task)
-                equal = weights.shape[0] == 0 and count == w
+                equal = weights.shape[0] == 0 and count == end - first
                 added = product[:k], sums[:k], mass[:k]
                 add_rows(rows, start, count, n_soft, route, equal, block, chunk, unlisted, *added)
                 _scatter(k, kept, sums, mass, near_sums, near_mass)
-                n_kept[task] += k * w
+                n_kept[task] += k * (end - first)
             _scatter(n_near, near, near_sums, near_mass, outputs.sums[task], outputs.mass[task])
 
 
